@@ -445,6 +445,18 @@ LAST_MISTAKES = mistakes(
         _backwards(x[i, n[i] :].flip(0), h[i], w, u, b) for i in range(len(x))]),
      "The new state is for places with a word, the old one for padding: here the two are "
      "exchanged."),
+    ("the first states as they were given", lambda x, n, h, *weights: h,
+     "No word is read here: go through the words of each sentence."),
+    ("states of zeros", lambda x, n, h, *weights: 0 * h,
+     "Nothing is put into the result: the state after the last word of each sentence belongs "
+     "there."),
+    ("an empty list", lambda *case: [],
+     "Nothing is put into the list: the state after the last word of each sentence belongs there."),
+    ("the bias alone", last_states_with(lambda x, h, w, u, b: torch.tanh(b + 0 * h)),
+     "Each step adds word, state and bias: x W + h U + b."),
+    ("the old state's part subtracted",
+     last_states_with(lambda x, h, w, u, b: torch.tanh(x @ w - h @ u + b)),
+     "Equation (2.1) adds h U."),
     ("one word too late, where there is one",
      lambda x, lengths, *rest: last_states(x, (lengths + 1).clamp(max=lengths.max()), *rest),
      "Positions count from 0: the last of n words stands at n - 1."),
@@ -731,6 +743,84 @@ GRU_MORE = mistakes(
 )  # fmt: skip
 
 
+Sum = Callable[..., Tensor]  # of the word's part x W, of h, and of a third of U and of b
+SUMS: dict[str, tuple[str, Sum]] = {
+    "without the word": ("x W is missing.", lambda xw, h, u, b: h @ u + b),
+    "without the old state": ("h U is missing.", lambda xw, h, u, b: xw + b),
+    "of the bias alone": ("x W and h U are missing.", lambda xw, h, u, b: 0 * xw + b),
+    "with the old state's part subtracted": ("All are added.", lambda xw, h, u, b: xw - h @ u + b),
+    "with the bias subtracted": ("All are added.", lambda xw, h, u, b: xw + h @ u - b),
+    "with the old state not multiplied by U": (
+        "The old state passes through U.", lambda xw, h, u, b: xw + h + b),
+}  # fmt: skip
+PARTS = {
+    "the reset gate": "It is the sigmoid of x W_r + h U_r + b_r.",
+    "the update gate": "It is the sigmoid of x W_z + h U_z + b_z.",
+    "the candidate": "It is the tanh of x W_n + (r * h) U_n + b_n.",
+}
+MIXTURES: dict[str, Callable[..., Tensor]] = {
+    "the candidate subtracted": lambda r, z, h, new: z * h - (1 - z) * new,
+    "the candidate left out": lambda r, z, h, new: z * h,
+    "1 - z in place of the candidate": lambda r, z, h, new: z * h + (1 - z),
+    "z in place of the old state's part": lambda r, z, h, new: z + (1 - z) * new,
+    "1 + z of the candidate": lambda r, z, h, new: z * h + (1 + z) * new,
+    "2 - z of the candidate": lambda r, z, h, new: z * h + (2 - z) * new,
+    "z of the candidate, subtracted": lambda r, z, h, new: z * (h - new),
+    "the difference taken the other way": lambda r, z, h, new: new + z * (new - h),
+    "z added to the candidate": lambda r, z, h, new: new + z,
+    "1 + z of the candidate alone": lambda r, z, h, new: new + z * new,
+    "the old state for the gate, and the gate for it": lambda r, z, h, new: new + h * (z - new),
+    "divided by the old state": lambda r, z, h, new: z / h + (1 - z) * new,
+}
+
+
+def gru_of(
+    sums: dict[int, Sum] | None = None,
+    ends: tuple[Callable[[Tensor], Tensor], ...] = (torch.sigmoid, torch.sigmoid, torch.tanh),
+) -> Callable[..., Tensor]:
+    """The step with another sum in one of its three parts, or with other functions of them."""
+
+    def step(x, h, w, u, b):
+        thirds = [*zip(*(a.chunk(3, -1) for a in (w, u, b)), strict=True)]
+
+        def part(i, h):
+            w, u, b = thirds[i]
+            one = (sums or {}).get(i, lambda xw, h, u, b: xw + h @ u + b)
+            return ends[i](one(x @ w, h, u, b))
+
+        r, z = part(0, h), part(1, h)
+        return z * h + (1 - z) * part(2, r * h)
+
+    return step
+
+
+GRU_PARTS = mistakes(
+    *(
+        (f"{which} {how}", gru_of({i: one}), f"{why} {whole}")
+        for i, (which, whole) in enumerate(PARTS.items())
+        for how, (why, one) in SUMS.items()
+        if which != "the candidate" or how not in ("without the word", "without the old state")
+    ),
+    *(
+        (f"the mixture: {how}", gru_with_gates(mix=mix),
+         "Equation (2.7) has z times the old state and 1 - z times the candidate, added.")
+        for how, mix in MIXTURES.items()
+    ),
+    ("the reset gate made with tanh", gru_of(ends=(torch.tanh, torch.sigmoid, torch.tanh)),
+     "A gate is a share between 0 and 1: the sigmoid makes it one."),
+    ("the update gate made with tanh", gru_of(ends=(torch.sigmoid, torch.tanh, torch.tanh)),
+     "A gate is a share between 0 and 1: the sigmoid makes it one."),
+    ("the reset gate without its sigmoid", gru_of(ends=(lambda a: a, torch.sigmoid, torch.tanh)),
+     "A gate is a share between 0 and 1: the sum goes through a sigmoid."),
+    ("the reset gate in place of the old state that it resets", gru_with_gates(
+        candidate=lambda x, r, h, u, b: torch.tanh(x + r @ u + b)),
+     "The candidate sees r * h, the old state with its gate."),
+    ("the reset gate divided by the old state", gru_with_gates(
+        candidate=lambda x, r, h, u, b: torch.tanh(x + (r / h) @ u + b)),
+     "The reset gate is multiplied with the old state, number by number."),
+)  # fmt: skip
+
+
 def gru_reset_by_update(x, h, w, u, b):
     _, z, n = gates(x, h, w, u, b)
     candidate = torch.tanh(x @ w[:, n:] + (z * h) @ u[:, n:] + b[n:])
@@ -879,6 +969,8 @@ READERS: dict[str, Reader] = {
     "no U": last_states_with(lambda x, h, w, u, b: torch.tanh(x @ w + h + b)),
     "the words left out": last_states_with(lambda x, h, w, u, b: torch.tanh(h @ u + b)),
     "the states of all positions": last_states_with(pick=lambda states, n: states),
+    "all numbers too high": lambda *case: last_states(*case) + 0.3,
+    "all numbers too low": lambda *case: last_states(*case) - 0.3,
 }
 
 
@@ -959,6 +1051,8 @@ READER_RULES = rules(
         "no U": "It shows where the state is not zero and U is not the identity.",
         "the words left out": "It shows where the words are not zero.",
         "the states of all positions": "It shows in the shape.",
+        "all numbers too high": "It shows in the numbers: look at differences of both signs.",
+        "all numbers too low": "It shows in the numbers: look at differences of both signs.",
     },
 )
 READER_LACKS: dict[str, Lack] = {  # by the arguments of 2.2: x, lengths, h, w, u, b
@@ -1067,6 +1161,13 @@ READER_TESTS = mistakes(
          reader(*_sentences()), READERS["the faulty one of 2.2"](*_sentences()), atol=1e-5
      ),
      "What differs from the faulty one may be wrong in another way. Compare with what is right."),
+    *((f"differences without their size taken, {what} is right",
+       lambda reader, sign=sign: (
+           reader(*_sentences()).shape == (3, 4)
+           and bool((sign * (reader(*_sentences()) - last_states(*_sentences())) < 1e-5).all())
+       ),
+       "A number may be wrong in both directions: take the size of the difference, `.abs()`.")
+      for sign, what in ((1, "so that what is too low"), (-1, "so that what is too high"))),
     ("only the first sentence looked at",
      lambda reader: torch.allclose(
          reader(*_sentences())[:1], last_states(*_sentences())[:1], atol=1e-5
@@ -2108,7 +2209,7 @@ EXERCISES = [
         section="Gates: the GRU",
         reference=gru_step,
         cases=gru_cases,
-        mistakes=[*GRU_MISTAKES, *GRU_MORE],
+        mistakes=[*GRU_MISTAKES, *GRU_MORE, *GRU_PARTS],
     ),
     Exercise(
         number="2.4",
