@@ -1914,7 +1914,47 @@ def _errors(q: Tensor, h: Tensor, g: Tensor) -> Tensor:
     return _right_errors(a, h, a @ h, g)
 
 
+def _back_from(
+    weigh: Callable[[Tensor], Tensor] = lambda scores: scores.softmax(0),
+    context: Callable[[Tensor, Tensor], Tensor] = lambda a, h: a @ h,
+    keys: Callable[[Tensor, Tensor], Tensor] = lambda e, q: torch.outer(e, q),
+    values: Callable[[Tensor, Tensor], Tensor] = lambda a, g: torch.outer(a, g),
+    give: Callable[..., object] = lambda q, dq, dh: (dq, dh),
+) -> Callable[[Tensor, Tensor, Tensor], object]:
+    """The right backward pass, of other weights or of another context, or with a part changed."""
+
+    def back(q: Tensor, h: Tensor, g: Tensor) -> object:
+        a = weigh(h @ q)
+        e = a * ((h - context(a, h)) @ g)
+        return give(q, e @ h, keys(e, q) + values(a, g))
+
+    return back
+
+
 BACK_MISTAKES = mistakes(
+    ("powers of 2 as weights", _back_from(lambda s: (math.log(2) * s).softmax(0)),
+     "The softmax takes the exponential, with base e."),
+    ("exponentials as weights, not divided by their sum", _back_from(torch.exp),
+     "Weights are shares: exponentials divided by their sum."),
+    ("exponentials as weights, multiplied by their sum",
+     _back_from(lambda s: s.exp() * s.exp().sum()),
+     "Weights are shares: exponentials *divided* by their sum."),
+    ("shares upside down", _back_from(lambda s: s.exp().sum() / s.exp()),
+     "A weight is an exponential divided by the sum of all: not the sum divided by it."),
+    ("scores as weights", _back_from(lambda s: s),
+     "The weights are the softmax of the scores, here, too."),
+    ("the sum of the states in place of the context", _back_from(context=lambda a, h: h.sum(0)),
+     "The context is the sum of the states, each times its weight."),
+    ("the states' part as keys without the scores' gradient",
+     _back_from(keys=lambda e, q: q.expand(len(e), -1)),
+     "A score is q . h_j: the query is multiplied by the gradient of its score."),
+    ("the states' part as values without the context's gradient",
+     _back_from(values=lambda a, g: a[:, None].expand(-1, len(g))),
+     "The context is a sum of a_j h_j: each weight is multiplied by g."),
+    ("the query itself added to its gradient", _back_from(give=lambda q, dq, dh: (q + dq, dh)),
+     "The gradient is summed up from zeros."),
+    ("zeros", _back_from(give=lambda q, dq, dh: (0 * dq, 0 * dh)),
+     "Nothing is added to the zeros: each state has its part in both gradients."),
     ("the states' part as values alone", _back(as_key=False),
      "Every h_j stands in two places: it is averaged, and it is compared with the query. Its "
      "gradient is the sum of both parts."),
