@@ -714,6 +714,14 @@ LEFT_OUT_MISTAKES = mistakes(
              "The guesses are not looked at."),
             ("the weights added up, without the heights", lambda guess, height: (
                 0 * guess + 1 - height), "The weights sum to one: each is times a height."),
+            ("the mean of the weighted heights, not their sum", lambda guess, height: (
+                guess / len(height) - height), "The weights sum to one already."),
+            ("the mean of the others' weighted heights, not their sum", lambda guess, height: (
+                guess / (len(height) - 1) - height), "The weights sum to one already."),
+            ("divided by the mean of the bells, not their sum", lambda guess, height: (
+                guess * len(height) - height), "The weights are to sum to one."),
+            ("divided by the mean of the others' bells, not their sum", lambda guess, height: (
+                guess * (len(height) - 1) - height), "The weights are to sum to one."),
         )
     ),
     ("errors of zero", _left_out(blame=lambda e: 0 * e.mean(-1)),
@@ -1636,6 +1644,17 @@ def _slope(of: Callable[[Tensor, Tensor, Tensor], Tensor]) -> Callable[[Tensor, 
 
 
 SLOPE_MISTAKES = mistakes(
+    ("powers of 2 as weights", lambda scores, values: slopes(math.log(2) * scores, values),
+     "The softmax takes the exponential, with base e."),
+    ("the states themselves, as without a softmax", _slope(lambda a, h, c: h),
+     "So it would be if the scores were the weights. The weights are their softmax, and each moves "
+     "all of them."),
+    ("the sum of the weights in place of the context", _slope(lambda a, h, c: a * (h - 1)),
+     "The context is the sum of the states, each times its weight."),
+    ("the weights in every row in place of on the diagonal", _slope(lambda a, h, c: (
+        (a.T - a @ a.T) @ h)),
+     "A weight's own slope is a_j (1 - a_j), the others' -a_i a_j: the single a_j stands on the "
+     "diagonal alone, `torch.diag(a)`."),
     ("the other weights held still", _slope(lambda a, h, c: a * h),
      "If one score rises, the weights of all others fall: they sum to one. That is the - c."),
     ("only the weight's own slope", _slope(lambda a, h, c: a * (1 - a) * h),
