@@ -420,7 +420,7 @@ ADDITIVE_MISTAKES = mistakes(
                 e.sum(-1, keepdim=True) / e.masked_fill(e == 0, math.inf)),
              "A weight is an exponential divided by the sum of all, not the sum divided by it."),
             ("one for each token in place of its weight", lambda e, s: (e > 0).float(),
-             "Each was divided by itself. What divides is the *sum* over the keys."),
+             "A weight is an exponential divided by the *sum* over the keys (not by itself)."),
         )
     ),
     ("powers of 2", _additive(weigh=lambda scores, hidden, axis: _before(
@@ -814,7 +814,7 @@ MASKED_MISTAKES = mistakes(
      lambda scores, mask: (e := _exponentials(scores, mask)) * e.sum(-1, keepdim=True),
      "Weights are shares: the exponentials of each query are *divided* by their sum."),
     ("one for each token", lambda scores, mask: mask.unsqueeze(1).expand(scores.shape).float(),
-     "Each was divided by itself. What divides is the *sum* over the keys."),
+     "A weight is an exponential divided by the *sum* over the keys (not by itself)."),
     *((f"divided by the sum over the {what}", lambda scores, mask, axis=axis: (
         e := _exponentials(scores, mask)) / e.sum(axis, keepdim=True).clamp(min=1e-30),
        "The weights of each query sum to one: the sum is that over the keys, the last axis.")

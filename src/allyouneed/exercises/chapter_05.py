@@ -472,12 +472,12 @@ RELU_MISTAKES = mistakes(
      lambda scores: scores.relu() / scores.relu().sum(-1, keepdim=True),
      "A query with no score above zero has the sum 0, and 0/0 is NaN. It should get zeros."),
     ("one for each score above zero", lambda scores: (scores > 0).float(),
-     "Each was divided by itself. What divides is the *sum* of the row, one number for all of its "
-     "scores."),
+     "What divides is the *sum* of the row, one number for all of its scores: divided by itself "
+     "each is 1."),
     ("one for each score above zero, and NaN for the others",
      lambda scores: scores.relu() / scores.relu(),
-     "Each was divided by itself. What divides is the *sum* of the row, one number for all of its "
-     "scores."),
+     "What divides is the *sum* of the row, one number for all of its scores: divided by itself "
+     "each is 1."),
     ("multiplied by the sum", lambda scores: scores.relu() * scores.relu().sum(-1, keepdim=True),
      "A weight is a share: *divided* by the sum of the row."),
     ("zeros everywhere", lambda scores: 0 * scores,
@@ -788,6 +788,9 @@ ALONE = [
     ("the weights added up, without the values", lambda y, x, w_q, w_k, w_v: (
         (x @ w_v)[:, :1].mul(0).add(1).expand(-1, y.shape[1], -1)),
      "The weights of a query sum to one. Each is to be multiplied by its value."),
+    ("one for each key in place of its weight", lambda y, x, w_q, w_k, w_v: (
+        torch.ones_like(_table(y, x, w_q, w_k)) @ (x @ w_v)),
+     "A weight is an exponential divided by the *sum* over the keys (not by itself)."),
     ("zeros", lambda y, x, w_q, w_k, w_v: 0 * head_across(y, x, w_q, w_k, w_v),
      "Nothing is added to the zeros: each value, times its weight, belongs there."),
     ("no matrix at all", lambda y, x, w_q, w_k, w_v: weigh(y, x) @ x,
