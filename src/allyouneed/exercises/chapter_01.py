@@ -1591,6 +1591,11 @@ def split_cases() -> list[tuple]:
     marks = [
         (f"{'go' if i else 'Go'} {a}{'.!?'[i]}", f"Va {a} {i}.") for a in WORDS for i in (0, 1, 2)
     ]
+    written = [
+        (f"Look {a} {i}.", f"{'vois' if i else 'Vois'} {a}{'.!?'[i]}")
+        for a in WORDS
+        for i in (0, 1, 2)
+    ]
     chains = [
         (f"Look, {a} {i}.", f"Vois, {a} {i + j}.") for a in WORDS for i in range(4) for j in (0, 1)
     ]
@@ -1605,6 +1610,7 @@ def split_cases() -> list[tuple]:
         mixed(twice, 4),
         mixed(names, 4),  # what is English here is French there, and not the same sentence
         (example, 3),
+        mixed(written, 6),
         (example[1:] + [("Yes.", "Oui."), ("yes", "Si."), ("Oh.", "Oh.")], 3),  # side by side
     ]
 
@@ -1642,6 +1648,22 @@ def _as_written(pairs: list[tuple[str, str]], n_test: int) -> tuple[list, list]:
             j = first.setdefault(pair[side], i)
             group = [group[j] if g == group[i] else g for g in group]
     return _dealt(pairs, group, n_test)
+
+
+def _half_normalised(which: int) -> Split:
+    """One side compared after `normalise`, the other as it is written."""
+
+    def split(pairs: list[tuple[str, str]], n_test: int) -> tuple[list, list]:
+        half = [tuple(normalise(s) if i == which else s for i, s in enumerate(p)) for p in pairs]
+        group = list(range(len(pairs)))
+        for side in (0, 1):
+            first: dict[str, int] = {}
+            for i, pair in enumerate(half):
+                j = first.setdefault(pair[side], i)
+                group = [group[j] if g == group[i] else g for g in group]
+        return _dealt(pairs, group, n_test)
+
+    return split
 
 
 def _leaking(pairs: list[tuple[str, str]], test: list) -> list:
@@ -1820,6 +1842,14 @@ SPLIT_MISTAKES = mistakes(
     ),
     ("too many pairs in the test where groups are large", _groups_counted,
      "The test should have n_test *pairs*, and at most twice as many. Were groups counted?"),
+    ("French sentences compared as they are written", _half_normalised(0),
+     "`Vois one.` and `vois one!` are the same sentence for a reader. Compare both sides "
+     "after `normalise`."),
+    *_twice(
+        "English sentences compared as they are written", _half_normalised(1),
+        "`Go one.` and `go one!` are the same sentence for a reader. Compare both sides "
+        "after `normalise`.",
+    ),
     ("a group chosen once more", _once_more,
      "What is in the test already must be passed over, else its pairs are there twice, and take "
      "the place of others."),
