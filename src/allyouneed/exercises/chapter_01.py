@@ -1244,7 +1244,8 @@ FILL_TESTS = mistakes(
      "A test must be able to fail. All of the wrong ones return lists of numbers, and raise "
      "nothing: look at the numbers."),
     ("nothing passes", lambda fill: False,
-     "The right ones must pass, in whatever style they are written."),
+     "The right ones must pass, in whatever style they are written. Are the batches right that you "
+     "compare with?"),
     ("right and wrong exchanged", lambda fill: not is_right(fill),
      "True means that the function is right."),
     ("only the example of the task", _agrees(_example),
@@ -1272,7 +1273,8 @@ FILL_TESTS = mistakes(
      "They are one batch or two, and what comes with a third sentence, or with a third batch, is "
      "not seen. Take longer lists."),
     ("only one sentence", _agrees(_alone),
-     "One sentence is one batch for nearly everyone. Where do two begin?"),
+     "One sentence is one batch for nearly everyone. Where do two begin? (`any` stops at the first "
+     "list that comes out right: `all` asks for all of them.)"),
     ("only whether a batch is too large", _holds(_no_batch_too_large),
      "Nothing lost, nothing in another order, and no batch closed too early: that is asked for, "
      "too."),

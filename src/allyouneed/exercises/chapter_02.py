@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from itertools import product
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -1082,7 +1083,8 @@ READER_TESTS = mistakes(
      "nothing: compare the numbers that come out."),
     ("nothing passes", lambda reader: False,
      "The right ones must pass, in whatever style they are written. Compare with allclose: sums "
-     "that are taken in another order differ in their last bits."),
+     "that are taken in another order differ in their last bits. Are the numbers right that you "
+     "compare with?"),
     ("right and wrong exchanged", lambda reader: not is_right(reader),
      "True means that the function is right."),
     ("only the shape", lambda reader: reader(*_sentences()).shape == (3, 4),
@@ -1822,7 +1824,30 @@ FAR_STEPS: dict[str, Callable[..., float]] = {
     "nothing but 1": lambda d, z, u, n: 1.0,
     "1 in place of the road through the candidate": lambda d, z, u, n: z * d + d,
 }
+
+
+def _far_by_autograd(move: Callable[[Any, Any, Any], Any]) -> Callable[..., float]:
+    """What autograd gives where the state moves on otherwise."""
+
+    def gradient(x: Tensor, h: float, w: float, u: float, z: float) -> float:
+        first = torch.tensor(h, dtype=torch.float64, requires_grad=True)
+        state = first
+        for word in x.tolist():
+            state = move(z, state, torch.tanh(w * word + u * state))
+        return float(torch.autograd.grad(state, first)[0])
+
+    return gradient
+
+
 FAR_MORE = mistakes(
+    *(
+        (f"by autograd, the state goes on with {how}", _far_by_autograd(move),
+         "The state moves on as h_t = z h_(t-1) + (1 - z) n_t.")
+        for how, move in FAR_STATES.items()
+        if how not in ("no tanh", "1 - z in place of the candidate's part",
+                       "the candidate left out", "the old one left out",
+                       "z in place of the old one's part")
+    ),
     *(
         (f"the state goes on with {how}", far_of(move=move),
          "The factors depend on the states: h_t = z h_(t-1) + (1 - z) n_t.")
@@ -2250,7 +2275,53 @@ TIME_SLOPES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "1 - 2 h": lambda before, now: 1 - 2 * now,
     "1 over 1 - h squared": lambda before, now: 1 / (1 - now**2),
 }
+
+
+def _through_time_by(
+    parts: Callable[[Tensor], Tensor] = lambda now: 1 - now**2,
+    way: Callable[[Tensor], Tensor] = lambda now: 1 - now**2,
+    mirrored: bool = False,
+    met: Callable[[Tensor], Tensor] = lambda steps: steps,
+) -> Callable[..., object]:
+    """With one slope in the parts of W, U and b, and another on the way to the state before."""
+
+    def backward(x: Tensor, h: Tensor, w: Tensor, u: Tensor, b: Tensor, g: Tensor) -> Four:
+        states = [h]
+        for word in x:
+            states.append(right_step(word, states[-1], w, u, b))
+        rows: list[Tensor] = []
+        for t in reversed(range(len(x))):
+            state = states[len(x) - t] if mirrored else states[t + 1]
+            rows.insert(0, g * parts(state))
+            g = u @ (g * way(state))
+        a = met(torch.stack(rows))
+        return x.T @ a, torch.stack(states[:-1]).T @ a, a.sum(0), g
+
+    return backward
+
+
 TIME_MORE = mistakes(
+    ("the slopes taken from the first step to the last", _through_time_by(mirrored=True),
+     "The way goes back: the slope of the last step comes first."),
+    ("the parts of the steps met with the words from the other end",
+     _through_time_by(met=lambda steps: steps.flip(0)),
+     "What comes back first belongs to the last word: put the parts in the order of the words."),
+    ("the slope left out in the parts of W, U and b alone",
+     _through_time_by(parts=torch.ones_like),
+     "W, U and b stand inside tanh: their parts are multiplied by 1 - h_t^2, too."),
+    *(
+        (f"{how} in place of the slope of tanh, {where}", _through_time_by(**{which: slope}),
+         "The derivative of tanh is 1 - tanh^2, here 1 - h_t^2, in both places.")
+        for how, slope in {"1 - h": lambda now: 1 - now, "1 + h squared": lambda now: 1 + now**2,
+                           "h squared": lambda now: now**2, "1 - 2 h": lambda now: 1 - 2 * now,
+                           "2 - h squared": lambda now: 2 - now**2,
+                           "minus h squared": lambda now: -(now**2)}.items()
+        for where, which in (("in the parts of W, U and b alone", "parts"),
+                             ("on the way to the state before alone", "way"))
+    ),
+    ("minus h squared in place of the slope of tanh",
+     through_time_with(slope=lambda before, now: -(now**2)),
+     "The derivative of tanh is 1 - tanh^2, here 1 - h_t^2."),
     *(
         (f"the words read {how}", through_time_with(read=read),
          "The states are made as in (2.1), h_t = tanh(x_t W + h_(t-1) U + b).")

@@ -1580,7 +1580,8 @@ TEST_MISTAKES = mistakes(
      "raise nothing: compare the numbers that come out."),
     ("nothing passes", lambda attention: False,
      "The right ones must pass, in whatever style they are written. Compare with allclose, and let "
-     "each sentence have a token: else there may be NaN, which equals nothing."),
+     "each sentence have a token: else there may be NaN, which equals nothing. Are the numbers "
+     "right that you compare with?"),
     ("right and wrong exchanged", lambda attention: not is_right(attention),
      "True means that the function is right."),
     ("equal values, so that only the sum of the weights shows", _test(same=_sum_to_one),
