@@ -219,6 +219,16 @@ def test_a_softmax_that_nobody_has_taken_is_not_said_to_be_missing():
     assert "softmax" not in examine("4.3", mean).message
 
 
+def test_a_part_that_is_right_in_a_mistake_does_not_name_another():
+    """Floating-point numbers in part 1 are not a mistake in part 2, beside which part 1 is right."""
+    counts = torch.arange(9)
+    bank = core.mistakes(("one less in part 2", lambda n: (counts, counts), "Count from 1."))
+    pair = Exercise("1.1", "", "", lambda n: (counts, counts + 1), [(9,)], bank)
+    got, want = (counts.double(), counts + 1), (counts, counts + 1)
+    assert core.part_by_part(pair, [(9,)], [got], [want]) is None
+    assert core.part_by_part(pair, [(9,)], [(counts, counts)], [want])
+
+
 def test_a_share_that_is_no_number_is_not_near():
     assert examine("1.8", lambda longest, batch: float("nan")).mistake is None
 

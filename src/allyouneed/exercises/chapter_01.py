@@ -929,6 +929,9 @@ BATCH_MISTAKES += mistakes(
        "and EOS are two at the targets.") for which, widths in (
           ("the sources", lambda s, t: (s + 1, t)), ("the targets", lambda s, t: (s, t + 1)),
           ("both sides", lambda s, t: (s + 1, t + 1)))),
+    ("floating-point numbers in place of ids", lambda pairs: (
+        (made := make_batch(pairs))[0].float(), made[1].float(), made[2]),
+     "Ids are whole numbers: `torch.zeros` gives others, unless it gets `dtype=torch.long`."),
     ("the ids in place of the mask", _batch(mask=lambda src, tgt: src),
      "The mask is boolean: `src != PAD`."),
     ("a mask that hides everything", _batch(mask=lambda src, tgt: torch.zeros_like(src).bool()),

@@ -520,7 +520,7 @@ def part_by_part(
         for mistake in exercise.mistakes:
             known = [exercise.known_output(mistake, i, case) for i, case in enumerate(cases)]
             whole = all(isinstance(a, list | tuple) and len(a) == number for a in known)
-            if whole and alike(known, got, k):
+            if whole and alike(known, got, k) and not alike(known, want, k):
                 fitting.append((-parts_right(known), len(mistake.name), mistake))
         if not fitting:
             return None
