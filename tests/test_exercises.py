@@ -220,7 +220,7 @@ def test_a_softmax_that_nobody_has_taken_is_not_said_to_be_missing():
 
 
 def test_a_part_that_is_right_in_a_mistake_does_not_name_another():
-    """Floating-point numbers in part 1 are not a mistake in part 2, beside which part 1 is right."""
+    """Floating-point numbers in part 1 are no mistake in part 2, beside which part 1 is right."""
     counts = torch.arange(9)
     bank = core.mistakes(("one less in part 2", lambda n: (counts, counts), "Count from 1."))
     pair = Exercise("1.1", "", "", lambda n: (counts, counts + 1), [(9,)], bank)

@@ -699,6 +699,8 @@ OPINION_MISTAKES = mistakes(
      "Make row 2 longer, until its dot product is above that of row 1."),
     ("two rows are equally near by the distance", [[1, 0], [3, 0], [9, 9], [1.0, 2.0]],
      "Make row 1 longer: its direction stays, and it goes farther away."),
+    ("an entry that is not finite", [[1, 0], [4, 0], [float("inf"), 9], [1.0, 1.0]],
+     "Infinity and NaN have neither a cosine nor a distance. A large number will do as well."),
     ("a row of zeros", [[1, 0], [4, 0], [9, 9], [0.0, 0.0]],
      "Zeros have no direction, and so no cosine. A short vector will do as well."),
     ("not four rows of one width", [[1, 0], [4, 0], [9, 9]],

@@ -1640,7 +1640,7 @@ WIDEN_MISTAKES = mistakes(
      "subtracted."),
     ("the key's square twice",
      lambda q, k: (_joined(2 * q, torch.full((len(q),), 2.0)), _joined(k, -_squared(k))),
-     "The extra entry of the query is 1, so that the key's square counts once."),
+     "The two extra entries, multiplied, give minus k . k, once for twice the product q . k."),
     ("made for these keys only",
      lambda q, k: (minus_squared_distance(q[None], k[None])[0], torch.eye(len(k))),
      "What becomes of a query must not depend on the keys: the check makes the two with others "

@@ -326,7 +326,7 @@ LOOK_UP_MISTAKES = mistakes(
      lambda query, keys, values: (
          (top := (keys @ query).topk(min(2, len(keys)))).values.softmax(-1) @ values[top.indices]),
      "Every key gets its share, however small."),
-    ("the differences of key and query summed",
+    ("the entries of a key summed, or their differences from the query's",
      lambda query, keys, values: (keys - query).sum(-1).softmax(-1) @ values,
      "The score is the dot product of query and key."),
     ("the softmax over the keys, entry by entry, and then the sum",
@@ -1583,6 +1583,8 @@ COLOUR_MISTAKES = mistakes(
      "Zero queries make all scores equal, and everybody gets the same."),
     ("those in my colour, the one pointed at first", lambda n, c: _of_parts(n, c, -30, 3, 12),
      "They should get equal shares, whomever I point at."),
+    ("numbers that are not finite", lambda n, c: _of_parts(n, c, -math.inf, 0, 10),
+     "Infinity times 0 is not a number, and most entries are 0. A number such as -20 will do."),
     ("tables on their side",
      lambda n, c: tuple(w[:, :-1].T for w in _of_parts(n, c, -20, 0, 10)),
      "A row for each entry of the vector: (D, K), as the matrices of the text."),
