@@ -213,6 +213,36 @@ def test_a_factor_in_a_single_case_is_no_name():
     assert "largest" not in examine("12.5", second).message
 
 
+def test_a_softmax_that_nobody_has_taken_is_not_said_to_be_missing():
+    """Scores that differ from the right ones by one number in each row have the same softmax."""
+    mean = lambda q, k: 2 * q @ k.mT - q.pow(2).mean(-1, True) - k.pow(2).sum(-1)[:, None]  # noqa: E731
+    assert "softmax" not in examine("4.3", mean).message
+
+
+def test_a_part_that_is_right_in_a_mistake_does_not_name_another():
+    """Floating-point numbers in part 1 are no mistake in part 2, beside which part 1 is right."""
+    counts = torch.arange(9)
+    bank = core.mistakes(("one less in part 2", lambda n: (counts, counts), "Count from 1."))
+    pair = Exercise("1.1", "", "", lambda n: (counts, counts + 1), [(9,)], bank)
+    got, want = (counts.double(), counts + 1), (counts, counts + 1)
+    assert core.part_by_part(pair, [(9,)], [got], [want]) is None
+    assert core.part_by_part(pair, [(9,)], [(counts, counts)], [want])
+
+
+def test_a_share_that_is_no_number_is_not_near():
+    assert examine("1.8", lambda longest, batch: float("nan")).mistake is None
+
+
+def test_a_layer_that_holds_another_matrix_is_named():
+    from allyouneed.exercises.chapter_05 import LoadedHead
+
+    class Half(LoadedHead):
+        def __init__(self, w_q, w_k, w_v):
+            super().__init__(w_q, w_k / 2, w_v)
+
+    assert examine("5.7", Half).mistake == "another matrix than the one given in w_k"
+
+
 def test_numbers_by_hand_are_counted():
     said = examine("10.1", [0.5, 0.25, -1.0, 1.0, -2.0, 2.6]).message
     assert "5 of the 6 numbers are right." in said

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Callable, Iterator, Sequence
 from itertools import permutations, product
 from typing import Any
@@ -368,6 +369,40 @@ def _merges_on(symbols: list[str], pair: tuple[str, str]) -> list[str]:
     return found
 
 
+def _stepping(after_a_merge: int, else_by: int) -> Callable[[list[str], Pair], list[str]]:
+    """Goes on by other numbers of places."""
+
+    def merge(symbols: list[str], pair: Pair) -> list[str]:
+        merged, i = [], 0
+        while i < len(symbols):
+            hit = tuple(symbols[i : i + 2]) == tuple(pair)
+            merged.append("".join(pair) if hit else symbols[i])
+            i += after_a_merge if hit else else_by
+        return merged
+
+    return merge
+
+
+def _in_place(
+    fits: Callable[[str, str, Pair], bool], step: int = 1
+) -> Callable[[list[str], Pair], list[str]]:
+    """Changes the list itself, at each place where two symbols fit."""
+
+    def merge(symbols: list[str], pair: Pair) -> list[str]:
+        left, i = list(symbols), 0
+        while i < len(left) - 1:
+            if fits(left[i], left[i + 1], pair):
+                left[i : i + 2] = ["".join(pair)]
+            i += step
+        return left
+
+    return merge
+
+
+_every_second = _in_place(lambda one, two, pair: (one, two) == tuple(pair), step=2)
+_merged_if_any = _in_place(lambda one, two, pair: one == pair[0] or two == pair[1])
+
+
 MERGE_MISTAKES = mistakes(
     ("overlapping places merged twice", _overlapping,
      "In a a a the middle symbol was used up by the first merge and cannot be used again: after a "
@@ -406,8 +441,8 @@ MERGE_MISTAKES = mistakes(
      "The new symbol stands for both: after a merge, go on behind both symbols. And the last "
      "symbol, which has no right neighbour, is still one."),
     ("nothing merged", lambda symbols, pair: list(symbols),
-     "The pair was never found. In Python a list never equals a tuple: compare two symbols with "
-     "two symbols, or make both of one kind."),
+     "The pair was never found. Are two symbols compared with two? And in Python a list never "
+     "equals a tuple: make both of one kind."),
     ("one string instead of a list", lambda symbols, pair: "",
      "The answer should be a list of symbols, like the one that was given."),
     ("the symbol behind the last one looked at", _past_the_end,
@@ -432,7 +467,7 @@ MERGE_MISTAKES = mistakes(
     ("what stands behind the first merge is lost", lambda symbols, pair: next((
         [*symbols[:i], "".join(pair)] for i in range(len(symbols) - 1)
         if (symbols[i], symbols[i + 1]) == tuple(pair)), symbols),
-     "The loop ends at the first merge. What comes after it belongs to the result."),
+     "The result ends with the first merge. What comes after it belongs to it, too."),
     ("all joined, and cut around the new symbol", lambda symbols, pair: (
         "".join(symbols).replace("".join(pair), f" {''.join(pair)} ").split()),
      "Symbols that are not of the pair stay as they are: do not join them."),
@@ -452,6 +487,65 @@ MERGE_MISTAKES = mistakes(
      "Where the list itself is changed, the new symbol stands at i, and the next one at i + 1."),
     ("the pair read backwards", lambda symbols, pair: merge(symbols, tuple(pair)[::-1]),
      "The first of the pair stands on the left, the second on the right."),
+    ("the new symbol letter by letter",
+     lambda symbols, pair: _replaced(symbols, pair, [*"".join(pair)]),
+     "To a list, `+=` and `extend` add a string letter by letter. The new symbol is one: `append`, "
+     "or `+= [...]`."),
+    ("the other symbols letter by letter", lambda symbols, pair: [
+        one for symbol in merge(symbols, pair)
+        for one in ([symbol] if symbol == "".join(pair) else symbol)],
+     "To a list, `+=` and `extend` add a string letter by letter. Each symbol is one: `append`, or "
+     "`+= [...]`."),
+    ("the text letter by letter, with its blanks", lambda symbols, pair: [
+        *" ".join(merge(symbols, pair))],
+     "A string is its letters to a list. `.split()` cuts it at the blanks."),
+    ("the left symbol of the pair in place of the new one",
+     lambda symbols, pair: _replaced(symbols, pair, [pair[0]]),
+     "The new symbol is both written together, `pair[0] + pair[1]`."),
+    ("the right symbol of the pair in place of the new one",
+     lambda symbols, pair: _replaced(symbols, pair, [pair[1]]),
+     "The new symbol is both written together, `pair[0] + pair[1]`."),
+    ("the left symbol of the pair twice",
+     lambda symbols, pair: _replaced(symbols, pair, [pair[0] * 2]),
+     "The new symbol is both written together, `pair[0] + pair[1]`."),
+    ("the right symbol of the pair twice",
+     lambda symbols, pair: _replaced(symbols, pair, [pair[1] * 2]),
+     "The new symbol is both written together, `pair[0] + pair[1]`."),
+    ("only a pair at the end of the list found", lambda symbols, pair: (
+        [*symbols[:-2], "".join(pair)] if tuple(symbols[-2:]) == tuple(pair) else symbols),
+     "Compared is more than two symbols, so that the pair fits only where the list ends. It is two "
+     "at a time, `symbols[i : i + 2]`, that are compared."),
+    ("only a pair at the beginning of the list found", lambda symbols, pair: (
+        ["".join(pair), *symbols[2:]] if tuple(symbols[:2]) == tuple(pair) else symbols),
+     "The pair is looked for at every place i: `symbols[i : i + 2]`, from i on and two of them."),
+    ("the end of the last symbol not asked for",
+     lambda symbols, pair: re.sub(
+         r"(?<!\S)" + re.escape(" ".join(pair)), "".join(pair), " ".join(symbols)).split(),
+     "Behind the pair a symbol has to end, `(?!\\S)`: ab c was found in ab cd."),
+    ("the beginning of the first symbol not asked for",
+     lambda symbols, pair: re.sub(
+         re.escape(" ".join(pair)) + r"(?!\S)", "".join(pair), " ".join(symbols)).split(),
+     "Before the pair a symbol has to begin, `(?<!\\S)`: h a was found in ch a."),
+    ("all merged that is not the pair", _merged_where(
+        lambda two, pair: len(two) == 2 and two != [*pair]),
+     "`==`, not `!=`: what is the pair is merged, and the rest stays."),
+    ("one symbol too many passed after a merge, and lost", _stepping(3, 1),
+     "The pair is two symbols: after a merge go on by 2."),
+    ("two symbols passed after every step, and one of them lost", _stepping(2, 2),
+     "Only a merge uses up two symbols. Where nothing is merged, one was kept: go on by one."),
+    ("the first symbol kept, and never merged",
+     lambda symbols, pair: [*symbols[:1], *merge(symbols[1:], pair)],
+     "The pair may stand at the beginning: the first place is 0."),
+    ("a pair at the end of the list not found", lambda symbols, pair: (
+        [*merge(symbols[:-1], pair), symbols[-1]]),
+     "The last place at which two symbols stand side by side is `len(symbols) - 2`, and a `range` "
+     "or a `while` with `<` ends before its bound: it is `len(symbols) - 1`."),
+    ("only every second place looked at, where nothing is merged", _every_second,
+     "Where nothing is merged, go on by one."),
+    ("an empty list", lambda symbols, pair: [],
+     "Nothing was put into the result: is the loop ever entered, and does it append?"),
+    ("merged where one of the two fits", _merged_if_any,
+     "Both symbols must be those of the pair: `and`, not `or`."),
 )  # fmt: skip
 
 # 1.4 design: where the two ways to cut a word part
@@ -605,6 +699,8 @@ OPINION_MISTAKES = mistakes(
      "Make row 2 longer, until its dot product is above that of row 1."),
     ("two rows are equally near by the distance", [[1, 0], [3, 0], [9, 9], [1.0, 2.0]],
      "Make row 1 longer: its direction stays, and it goes farther away."),
+    ("an entry that is not finite", [[1, 0], [4, 0], [float("inf"), 9], [1.0, 1.0]],
+     "Infinity and NaN have neither a cosine nor a distance. A large number will do as well."),
     ("a row of zeros", [[1, 0], [4, 0], [9, 9], [0.0, 0.0]],
      "Zeros have no direction, and so no cosine. A short vector will do as well."),
     ("not four rows of one width", [[1, 0], [4, 0], [9, 9]],
@@ -690,6 +786,12 @@ def _batch_late_ends(pairs: Pairs) -> tuple[Tensor, Tensor, Tensor]:
     src, tgt, _ = _batch(src_marks=([], []))(pairs)
     src = torch.cat([src, torch.full((len(src), 1), 3)], 1)
     return src, tgt, src != 0
+
+
+def _mask_of(src: Tensor, more: int) -> Tensor:
+    """The mask with so many places more in each row."""
+    places = torch.arange(src.shape[1])
+    return places < (src != 0).sum(1, keepdim=True) + more
 
 
 BATCH_MISTAKES = mistakes(
@@ -806,6 +908,50 @@ BATCH_SLIPS = [
     ("no EOS behind the target", {"tgt_marks": ([2], [])}, "The target ends in EOS."),
 ]  # fmt: skip
 BATCH_MISTAKES += mistakes(
+    *((f"{mark} in place of EOS behind the source", _batch(src_marks=([], [mark])),
+       "EOS is 3: PAD, UNK, BOS and EOS are 0, 1, 2 and 3.") for mark in (1, 2, 4)),
+    *((f"{mark} in place of EOS behind the target", _batch(tgt_marks=([2], [mark])),
+       "EOS is 3: PAD, UNK, BOS and EOS are 0, 1, 2 and 3.") for mark in (1, 2, 4)),
+    *((f"{mark} in place of EOS behind both", _batch(
+        src_marks=([], [mark]), tgt_marks=([2], [mark])),
+       "EOS is 3: PAD, UNK, BOS and EOS are 0, 1, 2 and 3.") for mark in (1, 2, 4)),
+    *((f"{mark} in place of BOS before the target", _batch(tgt_marks=([mark], [3])),
+       "BOS is 2: PAD, UNK, BOS and EOS are 0, 1, 2 and 3.") for mark in (1, 3)),
+    ("BOS and EOS of the target exchanged", _batch(tgt_marks=([3], [2])),
+     "BOS, 2, begins the target, and EOS, 3, ends it."),
+    ("BOS before both sides and EOS behind the target alone",
+     _batch(src_marks=([2], [])), "The source has EOS behind it, and no BOS."),
+    *((f"filled with {fill}", _batch(
+        fill=fill, mask=lambda src, tgt, fill=fill: src != fill), "The filler is PAD, which is 0.")
+      for fill in (1, -1)),
+    *((f"filled with {fill}, and the mask of what is not 0", _batch(fill=fill),
+       "The filler is PAD, which is 0.") for fill in (1, -1)),
+    *((f"{which} one place too wide", _batch(widths=widths),
+       "The width is that of the longest row with its marks: EOS is one place at the sources, BOS "
+       "and EOS are two at the targets.") for which, widths in (
+          ("the sources", lambda s, t: (s + 1, t)), ("the targets", lambda s, t: (s, t + 1)),
+          ("both sides", lambda s, t: (s + 1, t + 1)))),
+    ("floating-point numbers in place of ids", lambda pairs: (
+        (made := make_batch(pairs))[0].float(), made[1].float(), made[2]),
+     "Ids are whole numbers: `torch.zeros` gives others, unless it gets `dtype=torch.long`."),
+    ("the ids in place of the mask", _batch(mask=lambda src, tgt: src),
+     "The mask is boolean: `src != PAD`."),
+    ("a mask that hides everything", _batch(mask=lambda src, tgt: torch.zeros_like(src).bool()),
+     "True is for tokens, `src != PAD`."),
+    ("the mask of what is not UNK", _batch(mask=lambda src, tgt: src != 1),
+     "1 is UNK, a token. Padding is PAD, which is 0."),
+    ("the mask of what is not EOS", _batch(mask=lambda src, tgt: src != 3),
+     "3 is EOS, a token. Padding is PAD, which is 0."),
+    ("the mask one place too long", _batch(mask=lambda src, tgt: _mask_of(src, 1)),
+     "A source with its EOS takes `len(s) + 1` places."),
+    ("the mask two places too short", _batch(mask=lambda src, tgt: _mask_of(src, -2)),
+     "A source with its EOS takes `len(s) + 1` places."),
+    ("the sources with the marks of targets in place of the targets", lambda pairs: (
+        _batch()([(s, s) for s, _ in pairs])),
+     "The second of each pair is the target."),
+    ("the targets with the marks of sources in place of the sources", lambda pairs: (
+        _batch()([(t, t) for _, t in _ascending(pairs)], )),
+     "The first of each pair is the source."),
     ("EOS behind the padding", _batch_late_ends,
      "EOS stands behind the last word of each sentence, and the padding behind EOS."),
     *combined(_batch, BATCH_SLIPS, but=[
@@ -1103,7 +1249,8 @@ FILL_TESTS = mistakes(
      "A test must be able to fail. All of the wrong ones return lists of numbers, and raise "
      "nothing: look at the numbers."),
     ("nothing passes", lambda fill: False,
-     "The right ones must pass, in whatever style they are written."),
+     "The right ones must pass, in whatever style they are written. Are the batches right that you "
+     "compare with?"),
     ("right and wrong exchanged", lambda fill: not is_right(fill),
      "True means that the function is right."),
     ("only the example of the task", _agrees(_example),
@@ -1131,7 +1278,8 @@ FILL_TESTS = mistakes(
      "They are one batch or two, and what comes with a third sentence, or with a third batch, is "
      "not seen. Take longer lists."),
     ("only one sentence", _agrees(_alone),
-     "One sentence is one batch for nearly everyone. Where do two begin?"),
+     "One sentence is one batch for nearly everyone. Where do two begin? (`any` stops at the first "
+     "list that comes out right: `all` asks for all of them.)"),
     ("only whether a batch is too large", _holds(_no_batch_too_large),
      "Nothing lost, nothing in another order, and no batch closed too early: that is asked for, "
      "too."),
@@ -1212,7 +1360,7 @@ def _near_shares(
 ) -> tuple[str, str] | None:
     """That a share was drawn, or taken from a formula for real numbers."""
     numbers = all(isinstance(one, int | float) for one in got)
-    if not numbers or any(abs(a - b) > 0.05 for a, b in zip(got, want, strict=True)):
+    if not numbers or not all(abs(a - b) <= 0.05 for a, b in zip(got, want, strict=True)):
         return None
     return (
         "near in every case, and not exact",
@@ -1289,8 +1437,8 @@ SHARE_MISTAKES = mistakes(
     ("B counted twice", _share(lambda n, b: b * _width(n, b)),
      "B stands in the positions and in the tokens, and cancels. It stays in the exponent alone."),
     ("one term too few in the sum", _share(lambda n, b: _width(n, b) - 1),
-     "The longest is at least m with the probability 1 - ((m - 1) / L)^B. With m / L you have the "
-     "probability that it is *above* m."),
+     "The longest is at least m with the probability 1 - ((m - 1) / L)^B, for m = 1 to L. The "
+     "first of these is 1: with m / L, or from m = 2 on, it is missing."),
     ("B less one as the exponent",
      lambda n, b: 1 - (n + 1) / 2 / (n - sum((k / n) ** (b - 1) for k in range(1, n))),
      "The longest is below m if all B lengths are: the exponent is B."),
@@ -1352,6 +1500,60 @@ SHARE_MISTAKES = mistakes(
     ("the exponent B - 1", lambda n, b: 1 - (n + 1) / 2 / sum(
         1 - ((m - 1) / n) ** (b - 1) for m in range(1, n + 1)),
      "The longest is below m if all B lengths are: the exponent is B."),
+    ("the sum added, not taken off", _share(lambda n, b: 2 * n - _width(n, b)),
+     "The longest is at least m unless all B lengths are below m: what is below is taken off."),
+    ("the mean length not halved", _share(_width, lambda n: n + 1),
+     "Of the lengths 1 to L the mean is (L + 1) / 2."),
+    ("the mean length is L / 2 + 1", _share(_width, lambda n: n / 2 + 1),
+     "Of the lengths 1 to L the mean is (L + 1) / 2."),
+    ("the mean length taken for twice L + 1", _share(_width, lambda n: 2 * (n + 1)),
+     "Of the lengths 1 to L the mean is (L + 1) / 2: divide."),
+    ("the mean length upside down", _share(_width, lambda n: 2 / (n + 1)),
+     "Of the lengths 1 to L the mean is (L + 1) / 2."),
+    ("the mean length taken for 1 / 2", _share(_width, lambda n: 1 / 2),
+     "Of the lengths 1 to L the mean is (L + 1) / 2."),
+    ("a sum and a mean confused", _share(_width, lambda n: n * (n + 1) / 2),
+     "The mean length is (L + 1) / 2, the sum of all lengths divided by L. The expected width is a "
+     "sum, which nothing divides: each width times its probability."),
+    ("multiplied by the width", lambda n, b: 1 - (n + 1) / 2 * _width(n, b),
+     "The share of the tokens is the mean length *divided* by the expected width."),
+    ("the padding of one row multiplied by the width",
+     lambda n, b: (_width(n, b) - (n + 1) / 2) * _width(n, b),
+     "A share is the padding *divided* by all positions."),
+    ("not divided by the width", lambda n, b: 1 - (n + 1) / 2,
+     "The share of the tokens is the mean length divided by the expected width."),
+    ("all taken for padding", lambda n, b: 1.0,
+     "The mean length, divided by the expected width, is the share of the tokens."),
+    ("base and exponent exchanged",
+     _share(lambda n, b: n - sum(b ** (k / n) for k in range(1, n))),
+     "All B lengths are below m with the B-th power of (m - 1) / L."),
+    ("the chance not divided by L", _share(lambda n, b: n - sum(k**b for k in range(1, n))),
+     "A length is at most k with the probability k / L."),
+    ("the chance multiplied by B", _share(lambda n, b: n - sum(k * b / n for k in range(1, n))),
+     "All B lengths are below m with the B-th power of (m - 1) / L: independent chances are "
+     "multiplied."),
+    ("the power of k alone, not of k / L",
+     _share(lambda n, b: n - sum(k**b / n for k in range(1, n))),
+     "A length is at most k with the probability k / L, and all B lengths with the B-th power of "
+     "that."),
+    ("the power of L alone, not of k / L",
+     _share(lambda n, b: n - sum(k / n**b for k in range(1, n))),
+     "A length is at most k with the probability k / L, and all B lengths with the B-th power of "
+     "that."),
+    ("the first term of those taken off left out",
+     _share(lambda n, b: n - sum((k / n) ** b for k in range(2, n))),
+     "What is taken off L are the terms k = 1 to L - 1."),
+    ("a term for the length 0", _share(lambda n, b: _width(n, b) + 1 - (-1 / n) ** b),
+     "Lengths are at least 1: the sum runs over m = 1 to L."),
+    ("(m - 2) / L in place of (m - 1) / L",
+     _share(lambda n, b: sum(1 - ((m - 2) / n) ** b for m in range(1, n + 1))),
+     "A length is below m with the probability (m - 1) / L."),
+    ("(m + 1) / L in place of (m - 1) / L",
+     _share(lambda n, b: sum(1 - ((m + 1) / n) ** b for m in range(1, n + 1))),
+     "A length is below m with the probability (m - 1) / L."),
+    ("multiplied by L in place of divided",
+     _share(lambda n, b: sum(m * ((m * n) ** b - ((m - 1) * n) ** b) for m in range(1, n + 1))),
+     "A length is at most k with the probability k / L."),
 )  # fmt: skip
 
 # 1.9 a split that does not leak
@@ -1396,12 +1598,18 @@ def split_cases() -> list[tuple]:
     marks = [
         (f"{'go' if i else 'Go'} {a}{'.!?'[i]}", f"Va {a} {i}.") for a in WORDS for i in (0, 1, 2)
     ]
+    written = [
+        (f"Look {a} {i}.", f"{'vois' if i else 'Vois'} {a}{'.!?'[i]}")
+        for a in WORDS
+        for i in (0, 1, 2)
+    ]
     chains = [
         (f"Look, {a} {i}.", f"Vois, {a} {i + j}.") for a in WORDS for i in range(4) for j in (0, 1)
     ]
     twice = [(f"See {a}.", f"Vois {a}.") for a in WORDS] * 2
     names = [(f"{a} {i}", f"{a} {i + 1}") for a in WORDS[:3] for i in range(10)]
     example = [("Hi.", "Salut."), ("hi!", "Bonjour."), ("Bye.", "Bonjour."), ("No.", "Non.")]
+    side_by_side = several[:12]
     return [
         mixed(several, 6),
         mixed(back, 6),
@@ -1410,6 +1618,8 @@ def split_cases() -> list[tuple]:
         mixed(twice, 4),
         mixed(names, 4),  # what is English here is French there, and not the same sentence
         (example, 3),
+        mixed(written, 6),
+        (side_by_side, 4),
     ]
 
 
@@ -1446,6 +1656,22 @@ def _as_written(pairs: list[tuple[str, str]], n_test: int) -> tuple[list, list]:
             j = first.setdefault(pair[side], i)
             group = [group[j] if g == group[i] else g for g in group]
     return _dealt(pairs, group, n_test)
+
+
+def _half_normalised(which: int) -> Split:
+    """One side compared after `normalise`, the other as it is written."""
+
+    def split(pairs: list[tuple[str, str]], n_test: int) -> tuple[list, list]:
+        half = [tuple(normalise(s) if i == which else s for i, s in enumerate(p)) for p in pairs]
+        group = list(range(len(pairs)))
+        for side in (0, 1):
+            first: dict[str, int] = {}
+            for i, pair in enumerate(half):
+                j = first.setdefault(pair[side], i)
+                group = [group[j] if g == group[i] else g for g in group]
+        return _dealt(pairs, group, n_test)
+
+    return split
 
 
 def _leaking(pairs: list[tuple[str, str]], test: list) -> list:
@@ -1518,6 +1744,15 @@ def _never_over(pairs: list, n_test: int) -> tuple[list, list]:
 
 def _one_too_few(pairs: list, n_test: int) -> tuple[list, list]:
     return split_pairs(pairs, n_test - 1)
+
+
+def _once_more(pairs: list, n_test: int) -> tuple[list, list]:
+    """From the first pair on, the group of each, until the test has n_test pairs, some twice."""
+    test: list = []
+    for i, _ in enumerate(pairs):
+        if len(test) < n_test:
+            test += split_pairs(pairs[i:] + pairs[:i], 1)[1]
+    return [pair for pair in pairs if pair not in test], test
 
 
 def _groups_counted(pairs: list, n_test: int) -> tuple[list, list]:
@@ -1615,6 +1850,17 @@ SPLIT_MISTAKES = mistakes(
     ),
     ("too many pairs in the test where groups are large", _groups_counted,
      "The test should have n_test *pairs*, and at most twice as many. Were groups counted?"),
+    ("French sentences compared as they are written", _half_normalised(0),
+     "`Vois one.` and `vois one!` are the same sentence for a reader. Compare both sides "
+     "after `normalise`."),
+    *_twice(
+        "English sentences compared as they are written", _half_normalised(1),
+        "`Go one.` and `go one!` are the same sentence for a reader. Compare both sides "
+        "after `normalise`.",
+    ),
+    ("a group chosen once more", _once_more,
+     "What is in the test already must be passed over, else its pairs are there twice, and take "
+     "the place of others."),
     ("too few pairs in the test, in some cases", _one_too_few,
      "The test has at least n_test pairs: groups are added as long as it has fewer."),
 )  # fmt: skip

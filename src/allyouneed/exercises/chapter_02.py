@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from itertools import product
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -445,6 +446,18 @@ LAST_MISTAKES = mistakes(
         _backwards(x[i, n[i] :].flip(0), h[i], w, u, b) for i in range(len(x))]),
      "The new state is for places with a word, the old one for padding: here the two are "
      "exchanged."),
+    ("the first states as they were given", lambda x, n, h, *weights: h,
+     "No word is read here: go through the words of each sentence."),
+    ("states of zeros", lambda x, n, h, *weights: 0 * h,
+     "Nothing is put into the result: the state after the last word of each sentence belongs "
+     "there."),
+    ("an empty list", lambda *case: [],
+     "Nothing is put into the list: the state after the last word of each sentence belongs there."),
+    ("the bias alone", last_states_with(lambda x, h, w, u, b: torch.tanh(b + 0 * h)),
+     "Each step adds word, state and bias: x W + h U + b."),
+    ("the old state's part subtracted",
+     last_states_with(lambda x, h, w, u, b: torch.tanh(x @ w - h @ u + b)),
+     "Equation (2.1) adds h U."),
     ("one word too late, where there is one",
      lambda x, lengths, *rest: last_states(x, (lengths + 1).clamp(max=lengths.max()), *rest),
      "Positions count from 0: the last of n words stands at n - 1."),
@@ -731,6 +744,84 @@ GRU_MORE = mistakes(
 )  # fmt: skip
 
 
+Sum = Callable[..., Tensor]  # of the word's part x W, of h, and of a third of U and of b
+SUMS: dict[str, tuple[str, Sum]] = {
+    "without the word": ("x W is missing.", lambda xw, h, u, b: h @ u + b),
+    "without the old state": ("h U is missing.", lambda xw, h, u, b: xw + b),
+    "of the bias alone": ("x W and h U are missing.", lambda xw, h, u, b: 0 * xw + b),
+    "with the old state's part subtracted": ("All are added.", lambda xw, h, u, b: xw - h @ u + b),
+    "with the bias subtracted": ("All are added.", lambda xw, h, u, b: xw + h @ u - b),
+    "with the old state not multiplied by U": (
+        "The old state passes through U.", lambda xw, h, u, b: xw + h + b),
+}  # fmt: skip
+PARTS = {
+    "the reset gate": "It is the sigmoid of x W_r + h U_r + b_r.",
+    "the update gate": "It is the sigmoid of x W_z + h U_z + b_z.",
+    "the candidate": "It is the tanh of x W_n + (r * h) U_n + b_n.",
+}
+MIXTURES: dict[str, Callable[..., Tensor]] = {
+    "the candidate subtracted": lambda r, z, h, new: z * h - (1 - z) * new,
+    "the candidate left out": lambda r, z, h, new: z * h,
+    "1 - z in place of the candidate": lambda r, z, h, new: z * h + (1 - z),
+    "z in place of the old state's part": lambda r, z, h, new: z + (1 - z) * new,
+    "1 + z of the candidate": lambda r, z, h, new: z * h + (1 + z) * new,
+    "2 - z of the candidate": lambda r, z, h, new: z * h + (2 - z) * new,
+    "z of the candidate, subtracted": lambda r, z, h, new: z * (h - new),
+    "the difference taken the other way": lambda r, z, h, new: new + z * (new - h),
+    "z added to the candidate": lambda r, z, h, new: new + z,
+    "1 + z of the candidate alone": lambda r, z, h, new: new + z * new,
+    "the old state for the gate, and the gate for it": lambda r, z, h, new: new + h * (z - new),
+    "divided by the old state": lambda r, z, h, new: z / h + (1 - z) * new,
+}
+
+
+def gru_of(
+    sums: dict[int, Sum] | None = None,
+    ends: tuple[Callable[[Tensor], Tensor], ...] = (torch.sigmoid, torch.sigmoid, torch.tanh),
+) -> Callable[..., Tensor]:
+    """The step with another sum in one of its three parts, or with other functions of them."""
+
+    def step(x, h, w, u, b):
+        thirds = [*zip(*(a.chunk(3, -1) for a in (w, u, b)), strict=True)]
+
+        def part(i, h):
+            w, u, b = thirds[i]
+            one = (sums or {}).get(i, lambda xw, h, u, b: xw + h @ u + b)
+            return ends[i](one(x @ w, h, u, b))
+
+        r, z = part(0, h), part(1, h)
+        return z * h + (1 - z) * part(2, r * h)
+
+    return step
+
+
+GRU_PARTS = mistakes(
+    *(
+        (f"{which} {how}", gru_of({i: one}), f"{why} {whole}")
+        for i, (which, whole) in enumerate(PARTS.items())
+        for how, (why, one) in SUMS.items()
+        if which != "the candidate" or how not in ("without the word", "without the old state")
+    ),
+    *(
+        (f"the mixture: {how}", gru_with_gates(mix=mix),
+         "Equation (2.7) has z times the old state and 1 - z times the candidate, added.")
+        for how, mix in MIXTURES.items()
+    ),
+    ("the reset gate made with tanh", gru_of(ends=(torch.tanh, torch.sigmoid, torch.tanh)),
+     "A gate is a share between 0 and 1: the sigmoid makes it one."),
+    ("the update gate made with tanh", gru_of(ends=(torch.sigmoid, torch.tanh, torch.tanh)),
+     "A gate is a share between 0 and 1: the sigmoid makes it one."),
+    ("the reset gate without its sigmoid", gru_of(ends=(lambda a: a, torch.sigmoid, torch.tanh)),
+     "A gate is a share between 0 and 1: the sum goes through a sigmoid."),
+    ("the reset gate in place of the old state that it resets", gru_with_gates(
+        candidate=lambda x, r, h, u, b: torch.tanh(x + r @ u + b)),
+     "The candidate sees r * h, the old state with its gate."),
+    ("the reset gate divided by the old state", gru_with_gates(
+        candidate=lambda x, r, h, u, b: torch.tanh(x + (r / h) @ u + b)),
+     "The reset gate is multiplied with the old state, number by number."),
+)  # fmt: skip
+
+
 def gru_reset_by_update(x, h, w, u, b):
     _, z, n = gates(x, h, w, u, b)
     candidate = torch.tanh(x @ w[:, n:] + (z * h) @ u[:, n:] + b[n:])
@@ -879,6 +970,8 @@ READERS: dict[str, Reader] = {
     "no U": last_states_with(lambda x, h, w, u, b: torch.tanh(x @ w + h + b)),
     "the words left out": last_states_with(lambda x, h, w, u, b: torch.tanh(h @ u + b)),
     "the states of all positions": last_states_with(pick=lambda states, n: states),
+    "all numbers too high": lambda *case: last_states(*case) + 0.3,
+    "all numbers too low": lambda *case: last_states(*case) - 0.3,
 }
 
 
@@ -959,6 +1052,8 @@ READER_RULES = rules(
         "no U": "It shows where the state is not zero and U is not the identity.",
         "the words left out": "It shows where the words are not zero.",
         "the states of all positions": "It shows in the shape.",
+        "all numbers too high": "It shows in the numbers: look at differences of both signs.",
+        "all numbers too low": "It shows in the numbers: look at differences of both signs.",
     },
 )
 READER_LACKS: dict[str, Lack] = {  # by the arguments of 2.2: x, lengths, h, w, u, b
@@ -988,7 +1083,8 @@ READER_TESTS = mistakes(
      "nothing: compare the numbers that come out."),
     ("nothing passes", lambda reader: False,
      "The right ones must pass, in whatever style they are written. Compare with allclose: sums "
-     "that are taken in another order differ in their last bits."),
+     "that are taken in another order differ in their last bits. Are the numbers right that you "
+     "compare with?"),
     ("right and wrong exchanged", lambda reader: not is_right(reader),
      "True means that the function is right."),
     ("only the shape", lambda reader: reader(*_sentences()).shape == (3, 4),
@@ -1067,6 +1163,13 @@ READER_TESTS = mistakes(
          reader(*_sentences()), READERS["the faulty one of 2.2"](*_sentences()), atol=1e-5
      ),
      "What differs from the faulty one may be wrong in another way. Compare with what is right."),
+    *((f"differences without their size taken, {what} is right",
+       lambda reader, sign=sign: (
+           reader(*_sentences()).shape == (3, 4)
+           and bool((sign * (reader(*_sentences()) - last_states(*_sentences())) < 1e-5).all())
+       ),
+       "A number may be wrong in both directions: take the size of the difference, `.abs()`.")
+      for sign, what in ((1, "so that what is too low"), (-1, "so that what is too high"))),
     ("only the first sentence looked at",
      lambda reader: torch.allclose(
          reader(*_sentences())[:1], last_states(*_sentences())[:1], atol=1e-5
@@ -1202,7 +1305,52 @@ def whole(output: object) -> object:
     return int(output) if isinstance(output, float) and output.is_integer() else output
 
 
+def _first_layers(enough: Callable[[int], bool]) -> int:
+    """The smallest number of layers that is enough."""
+    return next(i for i in range(2000) if enough(i))
+
+
 DEPTH_MISTAKES = mistakes(
+    ("dilations for contiguous windows as well", layers_with(right_dilated, right_dilated),
+     "With `dilated` false all gaps are 1, and each layer adds k - 1 words."),
+    ("at least one layer where windows are dilated",
+     layers_with(right_contiguous, lambda n, k: max(1, right_dilated(n, k))),
+     "A single word sees itself without any layer."),
+    ("k times the number of layers in place of the power",
+     layers_with(right_contiguous, lambda n, k: -(-n // k)),
+     "Each dilated layer multiplies the reach by k: k ** layers."),
+    ("the layers to the power of k",
+     layers_with(right_contiguous, lambda n, k: _first_layers(lambda i: i**k >= n)),
+     "Each dilated layer multiplies the reach by k: k ** layers, and not layers ** k."),
+    ("the natural logarithm",
+     layers_with(right_contiguous, lambda n, k: math.ceil(math.log(n) - 1e-9)),
+     "Each dilated layer multiplies the reach by k: the logarithm has the base k."),
+    ("each layer adds one word", layers_with(lambda n, k: n - 1, right_dilated),
+     "A window of k words adds k - 1 words: divide n - 1 by that."),
+    ("each layer adds one word, or one for each place of its gap", layers_with(
+        lambda n, k: n - 1,
+        lambda n, k: _first_layers(lambda i: 1 + sum(k**j for j in range(i)) >= n)),
+     "A window of k words adds k - 1 words, or k - 1 gaps."),
+    ("each layer adds k + 1 words", layers_with(lambda n, k: -(-(n - 1) // (k + 1)), right_dilated),
+     "A window of k words holds the word itself and k - 1 new ones."),
+    ("each layer adds k + 1 words, or k + 1 gaps", layers_with(
+        lambda n, k: -(-(n - 1) // (k + 1)),
+        lambda n, k: _first_layers(lambda i: 1 + sum((k + 1) * k**j for j in range(i)) >= n)),
+     "A window of k words holds the word itself and k - 1 new ones."),
+    ("n + 1 words to cross", layers_with(lambda n, k: -(-(n + 1) // (k - 1)), right_dilated),
+     "The last word sees itself for nothing: n - 1 others are left."),
+    ("multiplied by k - 1, not divided",
+     layers_with(lambda n, k: (n - 1) * (k - 1), right_dilated),
+     "Each layer adds k - 1 words: n - 1 are *divided* by that."),
+    ("no layers at all", lambda n, k, dilated: 0,
+     "Are the layers counted, and does the loop go on as long as fewer than n words are seen?"),
+    ("no layers where windows are dilated", layers_with(right_contiguous, lambda n, k: 0),
+     "Are the layers counted, and does the loop go on as long as fewer than n words are seen?"),
+    ("one layer for all but a single word", lambda n, k, dilated: int(n > 1),
+     "Each time round the loop there is one layer *more*."),
+    ("gaps of 1 and then of k alone", layers_with(right_contiguous, lambda n, k: _first_layers(
+        lambda i: 1 + (k - 1) * sum(k if j else 1 for j in range(i)) >= n)),
+     "The gaps grow by the factor k at every layer: 1, k, k**2, ..."),
     ("counts n words to cross, not n - 1",
      layers_with(lambda n, k: math.ceil(n / (k - 1)), right_dilated),
      "The last word sees itself for nothing: n - 1 others are left."),
@@ -1367,7 +1515,42 @@ COUNT_PAIRS = mistakes(
 )  # fmt: skip
 
 
+COUNTS = {
+    "self_attention": ("self-attention", "Its two products are of n x n pairs and d entries."),
+    "recurrent": ("the recurrent layer", "Each of n steps makes two products, of d x d."),
+    "convolutional": ("the convolution", "Each of n windows of k words meets a matrix for each."),
+}
 COUNT_MISTAKES = mistakes(
+    *(
+        (f"{right} counted as {COUNTS[other][0]}", counting(**{
+            layer: lambda n, d, k, other=other: (
+                multiply_adds(other.replace("_", "-"), n, d, k))}),
+         f"Each layer has its own count: is the right branch taken? {why}")
+        for layer, (right, why) in COUNTS.items()
+        for other in COUNTS if other != layer and "convolutional" in (layer, other)
+    ),
+    ("every layer counted as self-attention", lambda layer, n, d, k: 2 * n * n * d,
+     "Each layer has its own count: is the right branch taken?"),
+    ("every layer counted as the recurrent one", lambda layer, n, d, k: 2 * n * d * d,
+     "Each layer has its own count: is the right branch taken?"),
+    ("every layer counted as the convolution", lambda layer, n, d, k: k * n * d * d,
+     "Each layer has its own count: is the right branch taken?"),
+    ("one matrix alone, for the recurrent layer", counting(recurrent=lambda n, d, k: d * d),
+     "Each of n steps makes two products: x W and h U."),
+    ("one matrix alone, for the convolution", counting(convolutional=lambda n, d, k: d * d),
+     "Each of n windows has k words, and a matrix for each."),
+    ("the words alone, for self-attention", counting(self_attention=lambda n, d, k: n * d),
+     "Every word is compared with every other: n * n pairs, each of d products, and twice."),
+    ("d doubled, not squared, for the recurrent layer",
+     counting(recurrent=lambda n, d, k: 4 * n * d), "`d ** 2` squares, `d * 2` doubles."),
+    ("d doubled, not squared, for the convolution",
+     counting(convolutional=lambda n, d, k: 2 * k * n * d), "`d ** 2` squares, `d * 2` doubles."),
+    ("n doubled, not squared, for self-attention",
+     counting(self_attention=lambda n, d, k: 4 * n * d), "`n ** 2` squares, `n * 2` doubles."),
+    ("the two products of self-attention subtracted", counting(self_attention=lambda n, d, k: 0),
+     "There are two products, and both are counted: they are added."),
+    ("the two products of the recurrent layer subtracted", counting(recurrent=lambda n, d, k: 0),
+     "There are two products, and both are counted: they are added."),
     ("the entries of Table 1, without their constants",
      counting(self_attention=lambda n, d, k: n * n * d, recurrent=lambda n, d, k: n * d * d),
      "O(...) hides constants. Self-attention and recurrence make two products each."),
@@ -1572,6 +1755,120 @@ def _whole_state_dropped(x: Tensor, h: float, w: float, u: float, z: float) -> f
     return factor
 
 
+Inside = Callable[[float, float, float, float], float]
+
+
+def _inside(w: float, word: float, u: float, h: float) -> float:
+    return w * word + u * h
+
+
+def far_of(
+    move: Callable[[float, float, float], float] = lambda z, h, n: z * h + (1 - z) * n,
+    in_state: Inside = _inside,
+    in_slope: Inside = _inside,
+    grow: Callable[..., float] = lambda d, z, u, n: d * (z + (1 - z) * u * (1 - n**2)),
+) -> Callable[..., float]:
+    """The derivative, with another state, another sum inside tanh, or another step of it."""
+
+    def gradient(x: Tensor, h: float, w: float, u: float, z: float) -> float:
+        d = 1.0
+        for word in x.tolist():
+            d = grow(d, z, u, math.tanh(in_slope(w, word, u, h)))
+            h = move(z, h, math.tanh(in_state(w, word, u, h)))
+        return d
+
+    return gradient
+
+
+FAR_STATES: dict[str, Callable[[float, float, float], float]] = {
+    "the candidate subtracted": lambda z, h, n: z * h - (1 - z) * n,
+    "the candidate left out": lambda z, h, n: z * h,
+    "the old one left out": lambda z, h, n: (1 - z) * n,
+    "the candidate in full": lambda z, h, n: z * h + n,
+    "z of both": lambda z, h, n: z * h + z * n,
+    "1 + z of the candidate": lambda z, h, n: z * h + (1 + z) * n,
+    "2 - z of the candidate": lambda z, h, n: z * h + (2 - z) * n,
+    "z in place of the old one's part": lambda z, h, n: z + (1 - z) * n,
+    "1 - z in place of the candidate's part": lambda z, h, n: z * h + (1 - z),
+    "no tanh": lambda z, h, n: z * h + (1 - z) * math.atanh(n),
+}
+FAR_SUMS: dict[str, Inside] = {
+    "u h subtracted": lambda w, word, u, h: w * word - u * h,
+    "the word left out": lambda w, word, u, h: u * h,
+    "the old state left out": lambda w, word, u, h: w * word,
+    "w left out": lambda w, word, u, h: word + u * h,
+    "u left out": lambda w, word, u, h: w * word + h,
+    "w without its word": lambda w, word, u, h: w + u * h,
+    "u without the old state": lambda w, word, u, h: w * word + u,
+}
+FAR_STEPS: dict[str, Callable[..., float]] = {
+    "1 + z of the road through the candidate": lambda d, z, u, n: (
+        d * (z + (1 + z) * u * (1 - n**2))
+    ),
+    "2 - z of the road through the candidate": lambda d, z, u, n: (
+        d * (z + (2 - z) * u * (1 - n**2))
+    ),
+    "z of the road through the candidate, subtracted": lambda d, z, u, n: (
+        d * (z - z * u * (1 - n**2))
+    ),
+    "divided by u": lambda d, z, u, n: d * (z + (1 - z) / u * (1 - n**2)),
+    "divided by the slope of tanh": lambda d, z, u, n: d * (z + (1 - z) * u / (1 - n**2)),
+    "2 - n squared": lambda d, z, u, n: d * (z + (1 - z) * u * (2 - n**2)),
+    "minus n squared": lambda d, z, u, n: d * (z - (1 - z) * u * n**2),
+    "1 - 2 n": lambda d, z, u, n: d * (z + (1 - z) * u * (1 - 2 * n)),
+    "twice cosh, not its square": lambda d, z, u, n: d * (z + (1 - z) * u * (1 - n**2) ** 0.5 / 2),
+    "z not multiplied by the steps before": lambda d, z, u, n: z + (1 - z) * u * (1 - n**2) * d,
+    "the road through the candidate not multiplied by the steps before": lambda d, z, u, n: (
+        z * d + (1 - z) * u * (1 - n**2)
+    ),
+    "nothing but 1": lambda d, z, u, n: 1.0,
+    "1 in place of the road through the candidate": lambda d, z, u, n: z * d + d,
+}
+
+
+def _far_by_autograd(move: Callable[[Any, Any, Any], Any]) -> Callable[..., float]:
+    """What autograd gives where the state moves on otherwise."""
+
+    def gradient(x: Tensor, h: float, w: float, u: float, z: float) -> float:
+        first = torch.tensor(h, dtype=torch.float64, requires_grad=True)
+        state = first
+        for word in x.tolist():
+            state = move(z, state, torch.tanh(w * word + u * state))
+        return float(torch.autograd.grad(state, first)[0])
+
+    return gradient
+
+
+FAR_MORE = mistakes(
+    *(
+        (f"by autograd, the state goes on with {how}", _far_by_autograd(move),
+         "The state moves on as h_t = z h_(t-1) + (1 - z) n_t.")
+        for how, move in FAR_STATES.items()
+        if how not in ("no tanh", "1 - z in place of the candidate's part",
+                       "the candidate left out", "the old one left out",
+                       "z in place of the old one's part")
+    ),
+    *(
+        (f"the state goes on with {how}", far_of(move=move),
+         "The factors depend on the states: h_t = z h_(t-1) + (1 - z) n_t.")
+        for how, move in FAR_STATES.items()
+    ),
+    *(
+        (f"inside tanh {how}{where}", far_of(**dict.fromkeys(places, inside)),
+         "The candidate is n_t = tanh(w x_t + u h_(t-1)), in the state and in its slope.")
+        for how, inside in FAR_SUMS.items()
+        for where, places in (("", ("in_state", "in_slope")),
+                              (", where the state moves on", ("in_state",)),
+                              (", in the slope", ("in_slope",)))
+        if (how != "the old state left out" or where == ", where the state moves on")
+        and (how, where) != ("u without the old state", ", in the slope")  # which is all it does
+    ),
+    *(
+        (f"in the factor {how}", far_of(grow=grow),
+         "The factor of a step is z + (1 - z) u (1 - n_t^2), and the factors are multiplied.")
+        for how, grow in FAR_STEPS.items()
+    ),
+)  # fmt: skip
 FAR_MISTAKES = mistakes(
     ("the road through the gate left out", gated_gradient(
         lambda n, h, w, u, z: (1 - z) * u * (1 - n**2)),
@@ -1874,13 +2171,14 @@ def through_time_with(
     forwards: bool = False,
     pass_on: Callable[[Tensor, Tensor], Tensor] = lambda a, d: a,
     give: Callable[[Four], object] = lambda four: four,
+    read: Callable[..., Tensor] = right_step,
 ) -> Callable[..., object]:
     """The backward pass, right by default; each argument makes one mistake."""
 
     def backward(x: Tensor, h: Tensor, w: Tensor, u: Tensor, b: Tensor, g: Tensor) -> object:
         states = [torch.zeros_like(h) if zeros else h]
         for word in x:
-            states.append(torch.tanh(word @ w + states[-1] @ u + b))
+            states.append(read(word, states[-1], w, u, b))
         grad_w, grad_u, grad_b, d = (torch.zeros_like(a) for a in (w, u, b, g))
         d = g
         order = range(len(x) - 1, -1 if steps is None else max(len(x) - 1 - steps, -1), -1)
@@ -1943,6 +2241,116 @@ def _of_w(x: Tensor, h: Tensor, w: Tensor, u: Tensor, b: Tensor, g: Tensor) -> T
     return total
 
 
+def with_autograd(read: Callable[..., Tensor]) -> Callable[..., object]:
+    """What autograd gives for a net that reads otherwise."""
+
+    def backward(x: Tensor, h: Tensor, w: Tensor, u: Tensor, b: Tensor, g: Tensor) -> object:
+        leaves = [a.detach().requires_grad_() for a in (w, u, b, h)]
+        state = leaves[3]
+        for word in x:
+            state = read(word, state, *leaves[:3])
+        grads = torch.autograd.grad(state @ g, leaves, allow_unused=True)
+        return [torch.zeros_like(a) if d is None else d for a, d in zip(leaves, grads, strict=True)]
+
+    return backward
+
+
+TIME_READS: dict[str, Callable[..., Tensor]] = {
+    "without tanh": lambda x, h, w, u, b: x @ w + h @ u + b,
+    "with a sigmoid in place of tanh": lambda x, h, w, u, b: torch.sigmoid(x @ w + h @ u + b),
+    "with the bias subtracted": lambda x, h, w, u, b: torch.tanh(x @ w + h @ u - b),
+    "without the bias": lambda x, h, w, u, b: torch.tanh(x @ w + h @ u),
+    "with h U subtracted": lambda x, h, w, u, b: torch.tanh(x @ w - h @ u + b),
+    "with U transposed": lambda x, h, w, u, b: torch.tanh(x @ w + u @ h + b),
+    "without U, with h as it is": lambda x, h, w, u, b: torch.tanh(x @ w + h + b),
+    "without the old state": lambda x, h, w, u, b: torch.tanh(x @ w + b),
+    "without the word": lambda x, h, w, u, b: torch.tanh(h @ u + b),
+    "by the bias alone": lambda x, h, w, u, b: torch.tanh(b),
+}
+TIME_SLOPES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
+    "1 + h squared": lambda before, now: 1 + now**2,
+    "h squared - 1": lambda before, now: now**2 - 1,
+    "h squared": lambda before, now: now**2,
+    "2 - h squared": lambda before, now: 2 - now**2,
+    "1 - 2 h": lambda before, now: 1 - 2 * now,
+    "1 over 1 - h squared": lambda before, now: 1 / (1 - now**2),
+}
+
+
+def _through_time_by(
+    parts: Callable[[Tensor], Tensor] = lambda now: 1 - now**2,
+    way: Callable[[Tensor], Tensor] = lambda now: 1 - now**2,
+    mirrored: bool = False,
+    met: Callable[[Tensor], Tensor] = lambda steps: steps,
+) -> Callable[..., object]:
+    """With one slope in the parts of W, U and b, and another on the way to the state before."""
+
+    def backward(x: Tensor, h: Tensor, w: Tensor, u: Tensor, b: Tensor, g: Tensor) -> Four:
+        states = [h]
+        for word in x:
+            states.append(right_step(word, states[-1], w, u, b))
+        rows: list[Tensor] = []
+        for t in reversed(range(len(x))):
+            state = states[len(x) - t] if mirrored else states[t + 1]
+            rows.insert(0, g * parts(state))
+            g = u @ (g * way(state))
+        a = met(torch.stack(rows))
+        return x.T @ a, torch.stack(states[:-1]).T @ a, a.sum(0), g
+
+    return backward
+
+
+TIME_MORE = mistakes(
+    ("the slopes taken from the first step to the last", _through_time_by(mirrored=True),
+     "The way goes back: the slope of the last step comes first."),
+    ("the parts of the steps met with the words from the other end",
+     _through_time_by(met=lambda steps: steps.flip(0)),
+     "What comes back first belongs to the last word: put the parts in the order of the words."),
+    ("the slope left out in the parts of W, U and b alone",
+     _through_time_by(parts=torch.ones_like),
+     "W, U and b stand inside tanh: their parts are multiplied by 1 - h_t^2, too."),
+    *(
+        (f"{how} in place of the slope of tanh, {where}", _through_time_by(**{which: slope}),
+         "The derivative of tanh is 1 - tanh^2, here 1 - h_t^2, in both places.")
+        for how, slope in {"1 - h": lambda now: 1 - now, "1 + h squared": lambda now: 1 + now**2,
+                           "h squared": lambda now: now**2, "1 - 2 h": lambda now: 1 - 2 * now,
+                           "2 - h squared": lambda now: 2 - now**2,
+                           "minus h squared": lambda now: -(now**2)}.items()
+        for where, which in (("in the parts of W, U and b alone", "parts"),
+                             ("on the way to the state before alone", "way"))
+    ),
+    ("minus h squared in place of the slope of tanh",
+     through_time_with(slope=lambda before, now: -(now**2)),
+     "The derivative of tanh is 1 - tanh^2, here 1 - h_t^2."),
+    *(
+        (f"the words read {how}", through_time_with(read=read),
+         "The states are made as in (2.1), h_t = tanh(x_t W + h_(t-1) U + b).")
+        for how, read in TIME_READS.items()
+    ),
+    *(
+        (f"by autograd, the words read {how}", with_autograd(read),
+         "The states are made as in (2.1), h_t = tanh(x_t W + h_(t-1) U + b).")
+        for how, read in TIME_READS.items()
+    ),
+    *(
+        (f"{how} in place of the slope of tanh", through_time_with(slope=slope),
+         "The derivative of tanh is 1 - tanh^2, here 1 - h_t^2.")
+        for how, slope in TIME_SLOPES.items()
+    ),
+    ("the sums begun with W, U and b themselves", lambda x, h, w, u, b, g: tuple(
+        a + d for a, d in zip(
+            (w, u, b, 0 * h), through_time(x, h, w, u, b, g), strict=True)),
+     "The gradients are summed up from zeros."),
+    ("zeros for W, U and b", lambda *case: (
+        *(0 * part for part in through_time(*case)[:3]), through_time(*case)[3]),
+     "Nothing is added to the zeros: each step has its part in all three."),
+    ("zeros for W, U and b, and the given gradient for h", lambda x, h, w, u, b, g: (
+        0 * w, 0 * u, 0 * b, g),
+     "The loop over the steps is never entered: it goes back from the last word to the first."),
+    ("the state times g, in place of its gradients", lambda x, h, w, u, b, g: (
+        last_states(x[None], torch.tensor([len(x)]), h[None], w, u, b)[0] @ g),
+     "Of this number the gradients are asked for, with respect to W, U, b and h."),
+)  # fmt: skip
 TIME_MISTAKES = mistakes(
     ("the last step alone", through_time_with(steps=1),
      "W, U and b serve at every step, and each use has its part in the gradient. Go back through "
@@ -2108,7 +2516,7 @@ EXERCISES = [
         section="Gates: the GRU",
         reference=gru_step,
         cases=gru_cases,
-        mistakes=[*GRU_MISTAKES, *GRU_MORE],
+        mistakes=[*GRU_MISTAKES, *GRU_MORE, *GRU_PARTS],
     ),
     Exercise(
         number="2.4",
@@ -2172,7 +2580,7 @@ EXERCISES = [
         section="Trouble two: gradients vanish or explode",
         reference=far_gradient,
         cases=far_cases,
-        mistakes=FAR_MISTAKES,
+        mistakes=[*FAR_MISTAKES, *FAR_MORE],
         canonical=float,
     ),
     Exercise(
@@ -2191,7 +2599,7 @@ EXERCISES = [
         section="Trouble two: gradients vanish or explode",
         reference=through_time,
         cases=time_cases,
-        mistakes=TIME_MISTAKES,
+        mistakes=[*TIME_MISTAKES, *TIME_MORE],
         canonical=as_list,
         rtol=1e-3,
         atol=1e-5,

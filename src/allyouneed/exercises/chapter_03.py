@@ -405,6 +405,31 @@ ADDITIVE_MISTAKES = mistakes(
         ("zero in place of minus infinity", "the softmax runs over the queries"),
         ("the mask comes after the softmax", "the softmax runs over the queries"),
     ]),
+    *(
+        (name, _additive(weigh=lambda scores, hidden, axis, shares=shares: (
+            shares(scores.exp().masked_fill(hidden, 0.0), scores.masked_fill(hidden, 0.0)))), why)
+        for name, shares, why in (
+            ("the scores divided by their sum, without the exponential",
+             lambda e, s: s / s.sum(-1, keepdim=True),
+             "Scores may be below zero, and so may their sum. The softmax takes exponentials."),
+            ("the scores as weights, zero for the padding", lambda e, s: s,
+             "Scores are no shares: the softmax makes weights of them, (3.2)."),
+            ("exponentials multiplied by their sum", lambda e, s: e * e.sum(-1, keepdim=True),
+             "Weights are shares: exponentials *divided* by their sum."),
+            ("shares upside down", lambda e, s: (
+                e.sum(-1, keepdim=True) / e.masked_fill(e == 0, math.inf)),
+             "A weight is an exponential divided by the sum of all, not the sum divided by it."),
+            ("one for each token in place of its weight", lambda e, s: (e > 0).float(),
+             "A weight is an exponential divided by the *sum* over the keys (not by itself)."),
+        )
+    ),
+    ("powers of 2", _additive(weigh=lambda scores, hidden, axis: _before(
+        math.log(2) * scores, hidden, axis)), "The softmax takes the exponential, with base e."),
+    ("the weights added up, without the keys", _additive(
+        give=lambda weights, k: torch.ones(*weights.shape[:2], k.shape[2])),
+     "The weights of a query sum to one. Each is to be multiplied by its key."),
+    ("contexts of zeros", _additive(give=lambda weights, k: 0 * (weights @ k)),
+     "Nothing is added to the zeros: each key, times its weight, belongs there."),
     ("a sigmoid in place of the softmax",
      _additive(weigh=lambda scores, hidden, axis: scores.sigmoid().masked_fill(hidden, 0.0)),
      "A sigmoid looks at each score on its own. Weights must sum to one for each query."),
@@ -454,11 +479,12 @@ def _left_out(
     weigh: Table = lambda scores: _without_itself(scores).softmax(-1),
     blame: Table = _mean_square,
     give: Callable[[Tensor, list[float]], object] = lambda errors, widths: errors,
+    apart: Callable[[Tensor, Tensor], Tensor] = lambda own, other: (own - other).abs(),
 ) -> Callable[[Tensor, Tensor, list[float]], object]:
     """The function, right by default; each argument makes one mistake."""
 
     def errors_of(places: Tensor, heights: Tensor, widths: list[float]) -> object:
-        distances = (places[:, None] - places).abs()
+        distances = apart(places[:, None], places)
         tables = torch.stack([weigh(score(distances, width)) for width in widths])
         return give(blame(tables @ heights - heights), widths)
 
@@ -636,6 +662,72 @@ LEFT_OUT_MISTAKES = mistakes(
      lambda places, heights, widths: _left_out(weigh=lambda s: s.softmax(-1))(
          places[1:], heights[1:], widths),
      "Every place is guessed once, without its own measurement and with all others."),
+    *(
+        (f"{name}, {side}", _left_out(score, apart=apart),
+         "Near places get more, on both sides: it is the *squared* distance that is divided by 2 "
+         "sigma squared.")
+        for name, score in (
+            ("the distance with its sign, not squared", lambda d, width: -d / (2 * width**2)),
+            ("the distance with its sign, not squared, by sigma squared",
+             lambda d, width: -d / width**2),
+            ("the distance over twice sigma with its sign, not squared",
+             lambda d, width: -d / (2 * width)),
+            ("the distance over sigma with its sign, not squared", lambda d, width: -d / width),
+        )
+        for side, apart in (("so that what lies to the right gets more", lambda a, b: a - b),
+                            ("so that what lies to the left gets more", lambda a, b: b - a))
+    ),
+    ("the places added, not subtracted", _left_out(apart=lambda own, other: own + other),
+     "A distance is a difference."),
+    ("the other place alone in place of the distance",
+     _left_out(apart=lambda own, other: 0 * own + other),
+     "The score is of the *distance* of the two places, equation (3.6)."),
+    ("the width divided by the distance", _left_out(lambda d, width: -(width**2) / (2 * d**2)),
+     "The distance stands above the line, and sigma below it: near places get more."),
+    ("twice the width's square divided by the distance's",
+     _left_out(lambda d, width: -2 * width**2 / d**2),
+     "The distance stands above the line, and sigma below it: near places get more."),
+    ("sigma doubled, not squared", _left_out(lambda d, width: -d.pow(2) / (4 * width)),
+     "Equation (3.6) has sigma *squared* below the line."),
+    ("powers of 2", _left_out(lambda d, width: -math.log(2) * d.pow(2) / (2 * width**2)),
+     "The softmax takes the exponential, with base e."),
+    ("the scores divided by their sum, without the exponential",
+     _left_out(weigh=lambda s: s / s.sum(-1, keepdim=True)),
+     "These scores are highest where the place is far. The softmax takes the exponential first."),
+    ("exponentials multiplied by their sum", _left_out(
+        weigh=lambda s: _shares_without_itself(s) * _shares_without_itself(s).sum(-1, True)),
+     "Weights are shares: exponentials *divided* by their sum."),
+    ("the error doubled, not squared", _left_out(blame=lambda e: 2 * e.mean(-1)),
+     "Errors up and down cancel so. `** 2` squares, `* 2` doubles."),
+    ("the error doubled, not squared, as height less guess",
+     _left_out(blame=lambda e: -2 * e.mean(-1)),
+     "Errors up and down cancel so. `** 2` squares, `* 2` doubles."),
+    *(
+        (name, lambda places, heights, widths, wrong=wrong: _left_out(
+            blame=lambda e: wrong(e + heights, heights).pow(2).mean(-1))(places, heights, widths),
+         f"{why} An error is the guess less the height.")
+        for name, wrong, why in (
+            ("guess and height added", lambda guess, height: guess + height, "Subtract."),
+            ("the guesses squared", lambda guess, height: guess,
+             "The heights are not compared with."),
+            ("the heights squared", lambda guess, height: 0 * guess + height,
+             "The guesses are not looked at."),
+            ("the weights added up, without the heights", lambda guess, height: (
+                0 * guess + 1 - height), "The weights sum to one: each is times a height."),
+            ("the mean of the weighted heights, not their sum", lambda guess, height: (
+                guess / len(height) - height), "The weights sum to one already."),
+            ("the mean of the others' weighted heights, not their sum", lambda guess, height: (
+                guess / (len(height) - 1) - height), "The weights sum to one already."),
+            ("divided by the mean of the bells, not their sum", lambda guess, height: (
+                guess * len(height) - height), "The weights are to sum to one."),
+            ("divided by the mean of the others' bells, not their sum", lambda guess, height: (
+                guess * (len(height) - 1) - height), "The weights are to sum to one."),
+        )
+    ),
+    ("errors of zero", _left_out(blame=lambda e: 0 * e.mean(-1)),
+     "Nothing is added to the zeros: the squared error of each measurement belongs there."),
+    ("an empty list", lambda *case: [],
+     "Nothing is put into the list: each width's mean squared error belongs there."),
     ("the places sorted, and the heights not",
      lambda places, heights, widths: left_out(places.sort().values, heights, widths),
      "Each height belongs to its place. No order is needed here."),
@@ -709,7 +801,38 @@ def _renormalised(scores: Tensor, mask: Tensor, least: float) -> Tensor:
     return _shares(scores.softmax(-1) * mask.unsqueeze(1), least)
 
 
+def _exponentials(scores: Tensor, mask: Tensor) -> Tensor:
+    """Less the highest score of the tokens, 0 for the padding."""
+    scores = scores.masked_fill(~mask.unsqueeze(1), -math.inf)
+    return (scores - scores.amax(-1, keepdim=True).clamp(min=-1e30)).exp()
+
+
 MASKED_MISTAKES = mistakes(
+    ("exponentials that were not divided by their sum", _exponentials,
+     "Weights are shares: the exponentials of each query are divided by their sum."),
+    ("exponentials multiplied by their sum",
+     lambda scores, mask: (e := _exponentials(scores, mask)) * e.sum(-1, keepdim=True),
+     "Weights are shares: the exponentials of each query are *divided* by their sum."),
+    ("one for each token", lambda scores, mask: mask.unsqueeze(1).expand(scores.shape).float(),
+     "A weight is an exponential divided by the *sum* over the keys (not by itself)."),
+    *((f"divided by the sum over the {what}", lambda scores, mask, axis=axis: (
+        e := _exponentials(scores, mask)) / e.sum(axis, keepdim=True).clamp(min=1e-30),
+       "The weights of each query sum to one: the sum is that over the keys, the last axis.")
+      for what, axis in (("queries", 1), ("sentences", 0))),
+    ("powers of 2", lambda scores, mask: masked_softmax(math.log(2) * scores, mask),
+     "The softmax takes the exponential, with base e."),
+    ("infinity in place of minus infinity", lambda scores, mask: scores.masked_fill(
+        ~mask.unsqueeze(1), math.inf).softmax(-1),
+     "Only *minus* infinity becomes 0: the exponential of infinity is infinite."),
+    ("infinity in place of minus infinity, and zeros for the padding", lambda scores, mask: (
+        scores.masked_fill(~mask.unsqueeze(1), math.inf).softmax(-1)
+        .masked_fill(~mask.unsqueeze(1), 0.0)),
+     "Only *minus* infinity becomes 0: the exponential of infinity is infinite."),
+    ("weights of zero everywhere", lambda scores, mask: 0 * scores,
+     "Only where a sentence has no token all weights are zero."),
+    ("the scores left where there is padding", lambda scores, mask: torch.where(
+        mask.unsqueeze(1), masked_softmax(scores, mask), scores),
+     "The weights of the padding are zero: begin with zeros, not with the scores."),
     ("the mask applied after the softmax",
      lambda scores, mask: scores.softmax(-1) * mask.unsqueeze(1),
      "The padding had its share before it was struck out, so what is left sums to less than one. "
@@ -1225,6 +1348,12 @@ GREEDY_MISTAKES = mistakes(
      "Neither BOS nor EOS is a word of the translation."),
     ("the first word lost as well", lambda *task: [row[1:] for row in greedy_decode(*task)],
      "BOS is taken off once: what comes after it is the first word."),
+    ("one word for each sentence", lambda *task: [row[:1] for row in greedy_decode(*task)],
+     "The writing ends after one step: go on until *all* sentences have ended, or max_length words "
+     "are there."),
+    ("no words at all", lambda step, batch_size, *task: [[] for _ in range(batch_size)],
+     "Nothing is put into the lists, or nothing is left of them: each word belongs there, up to "
+     "the first EOS."),
     ("the first sentence alone", lambda *task: greedy_decode(*task)[:1],
      "Return one list for each sentence of the batch."),
     ("the first sentence alone, not in a list of its own",
@@ -1451,7 +1580,8 @@ TEST_MISTAKES = mistakes(
      "raise nothing: compare the numbers that come out."),
     ("nothing passes", lambda attention: False,
      "The right ones must pass, in whatever style they are written. Compare with allclose, and let "
-     "each sentence have a token: else there may be NaN, which equals nothing."),
+     "each sentence have a token: else there may be NaN, which equals nothing. Are the numbers "
+     "right that you compare with?"),
     ("right and wrong exchanged", lambda attention: not is_right(attention),
      "True means that the function is right."),
     ("equal values, so that only the sum of the weights shows", _test(same=_sum_to_one),
@@ -1515,6 +1645,17 @@ def _slope(of: Callable[[Tensor, Tensor, Tensor], Tensor]) -> Callable[[Tensor, 
 
 
 SLOPE_MISTAKES = mistakes(
+    ("powers of 2 as weights", lambda scores, values: slopes(math.log(2) * scores, values),
+     "The softmax takes the exponential, with base e."),
+    ("the states themselves, as without a softmax", _slope(lambda a, h, c: h),
+     "So it would be if the scores were the weights. The weights are their softmax, and each moves "
+     "all of them."),
+    ("the sum of the weights in place of the context", _slope(lambda a, h, c: a * (h - 1)),
+     "The context is the sum of the states, each times its weight."),
+    ("the weights in every row in place of on the diagonal", _slope(lambda a, h, c: (
+        (a.T - a @ a.T) @ h)),
+     "A weight's own slope is a_j (1 - a_j), the others' -a_i a_j: the single a_j stands on the "
+     "diagonal alone, `torch.diag(a)`."),
     ("the other weights held still", _slope(lambda a, h, c: a * h),
      "If one score rises, the weights of all others fall: they sum to one. That is the - c."),
     ("only the weight's own slope", _slope(lambda a, h, c: a * (1 - a) * h),
@@ -1793,7 +1934,47 @@ def _errors(q: Tensor, h: Tensor, g: Tensor) -> Tensor:
     return _right_errors(a, h, a @ h, g)
 
 
+def _back_from(
+    weigh: Callable[[Tensor], Tensor] = lambda scores: scores.softmax(0),
+    context: Callable[[Tensor, Tensor], Tensor] = lambda a, h: a @ h,
+    keys: Callable[[Tensor, Tensor], Tensor] = lambda e, q: torch.outer(e, q),
+    values: Callable[[Tensor, Tensor], Tensor] = lambda a, g: torch.outer(a, g),
+    give: Callable[..., object] = lambda q, dq, dh: (dq, dh),
+) -> Callable[[Tensor, Tensor, Tensor], object]:
+    """The right backward pass, of other weights or of another context, or with a part changed."""
+
+    def back(q: Tensor, h: Tensor, g: Tensor) -> object:
+        a = weigh(h @ q)
+        e = a * ((h - context(a, h)) @ g)
+        return give(q, e @ h, keys(e, q) + values(a, g))
+
+    return back
+
+
 BACK_MISTAKES = mistakes(
+    ("powers of 2 as weights", _back_from(lambda s: (math.log(2) * s).softmax(0)),
+     "The softmax takes the exponential, with base e."),
+    ("exponentials as weights, not divided by their sum", _back_from(torch.exp),
+     "Weights are shares: exponentials divided by their sum."),
+    ("exponentials as weights, multiplied by their sum",
+     _back_from(lambda s: s.exp() * s.exp().sum()),
+     "Weights are shares: exponentials *divided* by their sum."),
+    ("shares upside down", _back_from(lambda s: s.exp().sum() / s.exp()),
+     "A weight is an exponential divided by the sum of all: not the sum divided by it."),
+    ("scores as weights", _back_from(lambda s: s),
+     "The weights are the softmax of the scores, here, too."),
+    ("the sum of the states in place of the context", _back_from(context=lambda a, h: h.sum(0)),
+     "The context is the sum of the states, each times its weight."),
+    ("the states' part as keys without the scores' gradient",
+     _back_from(keys=lambda e, q: q.expand(len(e), -1)),
+     "A score is q . h_j: the query is multiplied by the gradient of its score."),
+    ("the states' part as values without the context's gradient",
+     _back_from(values=lambda a, g: a[:, None].expand(-1, len(g))),
+     "The context is a sum of a_j h_j: each weight is multiplied by g."),
+    ("the query itself added to its gradient", _back_from(give=lambda q, dq, dh: (q + dq, dh)),
+     "The gradient is summed up from zeros."),
+    ("zeros", _back_from(give=lambda q, dq, dh: (0 * dq, 0 * dh)),
+     "Nothing is added to the zeros: each state has its part in both gradients."),
     ("the states' part as values alone", _back(as_key=False),
      "Every h_j stands in two places: it is averaged, and it is compared with the query. Its "
      "gradient is the sum of both parts."),

@@ -359,6 +359,30 @@ COSINE_MISTAKES = mistakes(
     ("divided by the square of the diagonal's length",
      lambda p: p / p.diag().norm().square().clamp(min=1e-24),
      "The diagonal holds one square for each word. Divide each product by the roots of its two."),
+    *(
+        (name, lambda p, wrong=wrong: torch.nan_to_num(
+            wrong(p, p.diag().sqrt()[:, None], p.diag().sqrt()), nan=0.0, posinf=0.0, neginf=0.0),
+         f"{why} A cosine is the product of two words, divided by the lengths of both.")
+        for name, wrong, why in (
+            ("divided by the row's length, multiplied by the column's",
+             lambda p, own, other: p / own * other, "Each word's length stands below the line."),
+            ("divided by the column's length, multiplied by the row's",
+             lambda p, own, other: p / other * own, "Each word's length stands below the line."),
+            ("upside down", lambda p, own, other: own * other / p,
+             "The product stands above the line."),
+            ("the square of the diagonal for its root",
+             lambda p, own, other: p / (own * other) ** 4,
+             "On the diagonal stand the squares of the lengths: take their *root*."),
+            ("one over the lengths alone, without the products",
+             lambda p, own, other: 1 / (own * other), "The products are missing."),
+        )
+    ),
+    ("zeros everywhere", lambda p: 0 * p, "Only the cosines of a vector of zeros are 0."),
+    ("minus one for a vector of zeros", lambda p: torch.nan_to_num(_unsafe(p), nan=-1.0),
+     "Where a vector was all zeros, its cosines are 0."),
+    ("zero for all words whose lengths multiplied are at most one",
+     lambda p: torch.where(_roots(p) > 1, p / _roots(p), 0.0),
+     "Only a length of 0 makes cosines of 0: compare with 0."),
     ("the products of the table with itself", lambda p: p @ p.T,
      "The table holds the dot products already."),
     ("the lengths multiplied, not divided by", lambda p: p * _roots(p),
@@ -423,6 +447,31 @@ def _not_above_zero(output: Tensor, *_: Tensor) -> bool:
 
 
 DISTANCE_MISTAKES = mistakes(
+    *(
+        (f"{what} of the entries, not their squares, summed{side}",
+         lambda q, k, factor=factor: factor * (q.unsqueeze(2) - k.unsqueeze(1)).sum(-1),
+         "Differences up and down cancel so. Each is squared (`** 2`, not `* 2`), and then they "
+         "are summed.")
+        for what, size in (("the differences", 1), ("the doubled differences", 2))
+        for side, factor in ((", and the sign turned", -size), ("", size))
+    ),
+    ("the squares of the keys alone",
+     lambda q, k: -k.pow(2).sum(-1).unsqueeze(1).expand(-1, q.shape[1], -1),
+     "It is the *difference* of query and key that is squared."),
+    ("the squares of the queries alone",
+     lambda q, k: -q.pow(2).sum(-1).unsqueeze(2).expand(-1, -1, k.shape[1]),
+     "It is the *difference* of query and key that is squared."),
+    ("both squares, and no product", lambda q, k: _squares(q, k)[0] + _squares(q, k)[1],
+     "Between the two squares stands twice the dot product; and a score is minus the distance."),
+    ("the squares of the keys with the wrong sign",
+     lambda q, k: 2 * _squares(q, k)[2] - _squares(q, k)[0] + _squares(q, k)[1],
+     "Both squares are subtracted."),
+    ("the sums of the keys in place of their squares", lambda q, k: (
+        2 * _squares(q, k)[2] - _squares(q, k)[0] - k.sum(-1).unsqueeze(1)),
+     "The entries of a key are squared before they are summed."),
+    ("the sums of the queries in place of their squares", lambda q, k: (
+        2 * _squares(q, k)[2] - _squares(q, k)[1] - q.sum(-1).unsqueeze(2)),
+     "The entries of a query are squared before they are summed."),
     ("the minus sign missing", lambda q, k: -minus_squared_distance(q, k),
      "The farthest key got the highest score. Distance must make a key less alike."),
     ("the distance not squared", lambda q, k: -(-minus_squared_distance(q, k)).sqrt(),
@@ -702,6 +751,13 @@ def _overwriting(x: Tensor) -> Tensor:
     return x
 
 
+def _counted_overwriting(x: Tensor, counts: Tensor) -> Tensor:
+    for sentence, n in zip(x, counts, strict=True):
+        for t in range(len(sentence)):
+            sentence[t] = (sentence @ sentence[t] + n.log()).softmax(0) @ sentence
+    return x
+
+
 def _hard(x: Tensor) -> Tensor:
     best = _products(x).argmax(-1)
     return torch.nn.functional.one_hot(best, x.shape[1]).to(x.dtype) @ x
@@ -760,7 +816,47 @@ def _shared(parts: Tensor, axis: int = -1) -> Tensor:
     return parts / parts.sum(axis, keepdim=True)
 
 
+def _exponentials(x: Tensor, counts: Tensor) -> Tensor:
+    return _products(x).exp() * counts.unsqueeze(1)
+
+
 COUNTED_MISTAKES = mistakes(
+    ("powers of 2",
+     lambda x, counts: _counted(x, counts, lambda s, n: math.log(2) * s + n.log()),
+     "The softmax takes the exponential, with base e."),
+    ("exponentials times counts, multiplied by their sum",
+     lambda x, counts: (e := _exponentials(x, counts)) * e.sum(-1, keepdim=True) @ x,
+     "Weights are shares: *divide* by the sum over all words."),
+    ("the weights multiplied by the counts, and by their sum", _with_counts(
+        lambda w, n, x: w * n * (w * n).sum(-1, keepdim=True) @ x),
+     "Weights are shares: *divide* by the sum over all words."),
+    ("shares upside down",
+     lambda x, counts: (e := _exponentials(x, counts)).sum(-1, keepdim=True) / e @ x,
+     "A weight is what a word has, divided by the sum of all: not the sum divided by it."),
+    ("the scores times the counts, without the exponential, and not divided",
+     lambda x, counts: _products(x) * counts.unsqueeze(1) @ x,
+     "Scores are no shares: the softmax takes exponentials, and divides them by their sum."),
+    ("the scores times the counts divided by their sum, without the exponential",
+     lambda x, counts: _shared(_products(x) * counts.unsqueeze(1)) @ x,
+     "Scores can be negative, and their sum can be zero. The softmax takes exponentials first."),
+    ("the logarithms of the counts added, and no softmax",
+     lambda x, counts: (_products(x) + counts.unsqueeze(1).to(x.dtype).log()) @ x,
+     "Scores are no shares: the softmax makes weights of them."),
+    ("the weights added up, without the words", lambda x, counts: torch.ones_like(x),
+     "The weights of a word sum to one. Each is to be multiplied by the word it belongs to."),
+    ("the words as they were", lambda x, counts: x,
+     "Nothing has moved: each word takes the weighted average of all."),
+    ("zeros", lambda x, counts: 0 * x,
+     "Nothing is added to the zeros: each word, times its weight, belongs there."),
+    ("old vectors overwritten too early", _counted_overwriting,
+     "The later words looked at the new vectors of the earlier ones. Keep the old sentence until "
+     "the last has looked."),
+    ("the softmax over the words that ask, and then shared out by counts",
+     lambda x, counts: _shared(_products(x).softmax(-2) * counts.unsqueeze(1)) @ x,
+     "Each word that asks shares among the words that are found: the last axis, in both places."),
+    ("the softmax over the batch, and then shared out by counts",
+     lambda x, counts: _shared(_products(x).softmax(0) * counts.unsqueeze(1)) @ x,
+     "Each word that asks shares among the words that are found: the last axis, in both places."),
     ("the counts have no effect", lambda x, counts: self_attend(x),
      "A word that stands there three times is looked at three times: the counts belong to the "
      "words that are looked at, the columns. (What is the same in a whole row, such as the count "
@@ -1114,6 +1210,21 @@ BATCH_MISTAKES = mistakes(
      lambda x: (_products(x) * (1 - torch.eye(x.shape[1]))).softmax(-1) @ x,
      "A word looks at itself as at any other, with its own score. And a score of 0 is not nothing: "
      "its exponential is 1."),
+    ("powers of 2", lambda x: (math.log(2) * _products(x)).softmax(-1) @ x,
+     "The softmax takes the exponential, with base e."),
+    ("exponentials of scores less the highest, not divided by their sum",
+     lambda x: (_products(x) - _products(x).amax(-1, keepdim=True)).exp() @ x,
+     "The exponentials must be divided by their sum along each row."),
+    ("exponentials multiplied by their sum",
+     lambda x: (e := _products(x).exp()) * e.sum(-1, keepdim=True) @ x,
+     "The exponentials must be *divided* by their sum along each row."),
+    ("shares upside down",
+     lambda x: (e := _products(x).exp()).sum(-1, keepdim=True) / e @ x,
+     "A weight is an exponential divided by the sum of all: not the sum divided by it."),
+    ("the weights added up, without the words", lambda x: torch.ones_like(x),
+     "The weights of a word sum to one. Each is to be multiplied by the word it belongs to."),
+    ("zeros", lambda x: 0 * x,
+     "Nothing is added to the zeros: each word, times its weight, belongs there."),
     ("old vectors overwritten too early", _overwriting,
      "The later words looked at the new vectors of the earlier ones. All look at the old sentence "
      "at once, so keep it until the last has looked."),
@@ -1243,6 +1354,8 @@ LAYERS: dict[str, Callable[[Tensor], Tensor]] = dict(
          lambda x: torch.cat([x[:-1], (x[-1:] + x[:1]) / 2])),
         ("the first sentence mixed with the last, and no other",
          lambda x: torch.cat([(x[:1] + x[-1:]) / 2, x[1:]])),
+        ("the first words of all sentences averaged, and no other words",
+         lambda x: torch.cat([x[:, :1].mean(0, keepdim=True).expand_as(x[:, :1]), x[:, 1:]], 1)),
     )
 )  # fmt: skip
 APART_RULES = rules(
@@ -1270,6 +1383,8 @@ APART_RULES = rules(
         "when the first changes: look at all of them.",
         "the first sentence mixed with the last, and no other": "It shows in the first sentence "
         "when the last changes: look at all of them.",
+        "the first words of all sentences averaged, and no other words": "It shows in the first "
+        "word of each sentence when another sentence changes: look at all words.",
     },
     "Its sentences do not read each other. Do you compare only sentences that you have not "
     "changed, and leave room for rounding?",
@@ -1458,6 +1573,9 @@ WIDEN_MISTAKES = mistakes(
     ("the factor two missing",
      lambda q, k: (_joined(q, torch.ones(len(q))), _joined(k, -_squared(k))),
      "In the square of a difference, the dot product stands twice."),
+    ("the keys doubled, not squared",
+     lambda q, k: (_joined(2 * q, torch.ones(len(q))), _joined(k, -2 * k.sum(-1))),
+     "The square of a key's length is the sum of the squares of its entries: `** 2`."),
     ("half the squared distance",
      lambda q, k: (_joined(q, torch.ones(len(q))), _joined(k, -_squared(k) / 2)),
      "This ranks the keys rightly, but gives the weights of half the squared distance."),
@@ -1522,7 +1640,7 @@ WIDEN_MISTAKES = mistakes(
      "subtracted."),
     ("the key's square twice",
      lambda q, k: (_joined(2 * q, torch.full((len(q),), 2.0)), _joined(k, -_squared(k))),
-     "The extra entry of the query is 1, so that the key's square counts once."),
+     "The two extra entries, multiplied, give minus k . k, once for twice the product q . k."),
     ("made for these keys only",
      lambda q, k: (minus_squared_distance(q[None], k[None])[0], torch.eye(len(k))),
      "What becomes of a query must not depend on the keys: the check makes the two with others "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import combinations
 from typing import Any
 
@@ -12,8 +12,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from .compare import kind
-from .core import Exercise, Invariant, mistakes
+from .compare import kind, same
+from .core import Case, Exercise, Family, Invariant, mistakes
 from .pairs import combined, pairs
 
 # 5.1 a head by hand: two scores of word 1, then its output
@@ -263,6 +263,30 @@ LOOK_UP_MISTAKES = mistakes(
     ("the mean of the weighted values",
      lambda query, keys, values: ((keys @ query).softmax(-1).unsqueeze(1) * values).mean(0),
      "The weights are shares already. Their sum, and not their mean, is the average."),
+    ("exponentials of the scores less the highest, not divided by their sum",
+     lambda query, keys, values: (keys @ query - (keys @ query).max()).exp() @ values,
+     "Less the highest score the exponentials are small enough. Weights are shares: divide them by "
+     "their sum."),
+    ("exponentials multiplied by their sum",
+     lambda query, keys, values: (keys @ query).exp() * (keys @ query).exp().sum() @ values,
+     "Weights are shares: the exponentials must be *divided* by their sum."),
+    ("exponentials of the scores less the highest, multiplied by their sum",
+     lambda query, keys, values: (less := (keys @ query - (keys @ query).max()).exp()) @ (
+         less.sum() * values),
+     "Weights are shares: the exponentials must be *divided* by their sum."),
+    ("shares upside down",
+     lambda query, keys, values: (keys @ query).exp().sum() / (keys @ query).exp() @ values,
+     "A weight is the exponential of a score, divided by the sum of all: not the sum divided by "
+     "it."),
+    ("the scores less the highest, divided by their sum, without the exponential",
+     lambda query, keys, values: (less := keys @ query - (keys @ query).max()) @ (
+         values / less.sum()),
+     "The softmax takes the exponential first."),
+    ("the weights added up, without the values",
+     lambda query, keys, values: torch.ones(values.shape[1]),
+     "The weights sum to one. Each is to be multiplied by its value."),
+    ("zeros", lambda query, keys, values: torch.zeros(values.shape[1]),
+     "Nothing is added to the zeros: each value, times its weight, belongs there."),
     ("an axis too many", lambda query, keys, values: look_up(query, keys, values)[None],
      "One query gives one output, of shape (d_v): a vector, not a table of one row."),
     *(
@@ -302,7 +326,7 @@ LOOK_UP_MISTAKES = mistakes(
      lambda query, keys, values: (
          (top := (keys @ query).topk(min(2, len(keys)))).values.softmax(-1) @ values[top.indices]),
      "Every key gets its share, however small."),
-    ("the differences of key and query summed",
+    ("the entries of a key summed, or their differences from the query's",
      lambda query, keys, values: (keys - query).sum(-1).softmax(-1) @ values,
      "The score is the dot product of query and key."),
     ("the softmax over the keys, entry by entry, and then the sum",
@@ -447,6 +471,33 @@ RELU_MISTAKES = mistakes(
     ("NaN where no score is above zero",
      lambda scores: scores.relu() / scores.relu().sum(-1, keepdim=True),
      "A query with no score above zero has the sum 0, and 0/0 is NaN. It should get zeros."),
+    ("one for each score above zero", lambda scores: (scores > 0).float(),
+     "What divides is the *sum* of the row, one number for all of its scores: divided by itself "
+     "each is 1."),
+    ("one for each score above zero, and NaN for the others",
+     lambda scores: scores.relu() / scores.relu(),
+     "What divides is the *sum* of the row, one number for all of its scores: divided by itself "
+     "each is 1."),
+    ("multiplied by the sum", lambda scores: scores.relu() * scores.relu().sum(-1, keepdim=True),
+     "A weight is a share: *divided* by the sum of the row."),
+    ("zeros everywhere", lambda scores: 0 * scores,
+     "Only a query with no score above zero gets zeros."),
+    ("an empty list", lambda scores: [], "Nothing is put into the list: each row belongs there."),
+    ("one in place of what is below zero", lambda scores: _shares(
+        scores.masked_fill(scores < 0, 1.0)), "What is below zero becomes zero."),
+    ("minus one in place of what is below zero", lambda scores: _shares(
+        scores.masked_fill(scores < 0, -1.0)), "What is below zero becomes zero."),
+    ("what is below one taken for zero", lambda scores: _shares(
+        scores.masked_fill(scores < 1, 0.0)), "What is below *zero* becomes zero."),
+    ("what is between minus one and zero kept", lambda scores: _shares(
+        scores.masked_fill(scores < -1, 0.0)), "What is below *zero* becomes zero."),
+    ("one in place of all that is below one", lambda scores: _shares(scores.clamp(min=1)),
+     "The ReLU puts zero in place of what is below zero."),
+    ("minus one in place of all that is below it", lambda scores: _shares(scores.clamp(min=-1)),
+     "The ReLU puts zero in place of what is below zero."),
+    ("divided by the sum of the sizes, without the ReLU",
+     lambda scores: _shares_of(scores, scores.abs()),
+     "What is below zero becomes zero first. Then the weights are divided by their sum."),
     ("the softmax", lambda scores: scores.softmax(-1),
      "The softmax takes the exponential. Here the ReLU stands in its place."),
     ("the softmax of the ReLU", lambda scores: scores.relu().softmax(-1),
@@ -627,7 +678,7 @@ def one_head(x: Tensor, w_q: Tensor, w_k: Tensor, w_v: Tensor) -> Tensor:
 
 def _draw(seed: int, *shapes: tuple) -> tuple:
     draw = torch.Generator().manual_seed(seed)
-    return tuple(0.8 * torch.randn(*shape, generator=draw) for shape in shapes)
+    return tuple(0.7 * torch.randn(*shape, generator=draw) for shape in shapes)
 
 
 def head_cases() -> list[tuple]:
@@ -718,6 +769,30 @@ SHARED = [
 
 # and those that only the first looks for
 ALONE = [
+    ("scores divided by their sum, without the exponential",
+     lambda y, x, w_q, w_k, w_v: (table := _table(y, x, w_q, w_k)) / table.sum(-1, keepdim=True) @ (
+         x @ w_v),
+     "The sum of scores may be zero or negative. The softmax takes the exponential first."),
+    ("powers of 2", lambda y, x, w_q, w_k, w_v: (
+        (math.log(2) * _table(y, x, w_q, w_k)).softmax(-1) @ (x @ w_v)),
+     "Softmax takes the exponential, with base e."),
+    ("exponentials multiplied by their sum",
+     lambda y, x, w_q, w_k, w_v: (e := _table(y, x, w_q, w_k).exp()) * e.sum(-1, keepdim=True) @ (
+         x @ w_v),
+     "Weights are shares: the exponentials of each query must be *divided* by their sum."),
+    ("shares upside down",
+     lambda y, x, w_q, w_k, w_v: (e := _table(y, x, w_q, w_k).exp()).sum(-1, keepdim=True) / e @ (
+         x @ w_v),
+     "A weight is the exponential of a score, divided by the sum of all: not the sum divided by "
+     "it."),
+    ("the weights added up, without the values", lambda y, x, w_q, w_k, w_v: (
+        (x @ w_v)[:, :1].mul(0).add(1).expand(-1, y.shape[1], -1)),
+     "The weights of a query sum to one. Each is to be multiplied by its value."),
+    ("one for each key in place of its weight", lambda y, x, w_q, w_k, w_v: (
+        torch.ones_like(_table(y, x, w_q, w_k)) @ (x @ w_v)),
+     "A weight is an exponential divided by the *sum* over the keys (not by itself)."),
+    ("zeros", lambda y, x, w_q, w_k, w_v: 0 * head_across(y, x, w_q, w_k, w_v),
+     "Nothing is added to the zeros: each value, times its weight, belongs there."),
     ("no matrix at all", lambda y, x, w_q, w_k, w_v: weigh(y, x) @ x,
      "This is Chapter 4: one vector plays all three roles."),
     ("queries compared with the values",
@@ -1157,6 +1232,29 @@ def _causal(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     return scores.masked_fill(torch.ones_like(scores).triu(1) > 0, -math.inf).softmax(-1) @ v
 
 
+def _which_layers(
+    cases: Sequence[Case], got: Sequence[Any], want: Sequence[Any]
+) -> tuple[str, str] | None:
+    """Which of the layers are not what they should be, whatever the outputs are."""
+
+    def off_by(role: str, more: float) -> bool:
+        both = zip(got, want, strict=True)
+        return all(same(one[role], other[role] + more, 1e-4, 1e-5) for one, other in both)
+
+    if not all(isinstance(g, dict) for g in got):
+        return None
+    roles = {"queries": "w_q", "keys": "w_k", "values": "w_v"}
+    biased = [name for role, name in roles.items() if off_by(role, 0.5)]
+    good = [name for role, name in roles.items() if off_by(role, 0.0)]
+    wrong = [name for name in roles.values() if name not in biased + good]
+    said = [f"a bias in {' and '.join(biased)}"] * bool(biased)
+    said += [f"another matrix than the one given in {' and '.join(wrong)}"] * bool(wrong)
+    why = ["The matrices have no bias, and the layers should have none: bias=False."] * bool(biased)
+    why += ["The layer computes x @ weight.T, so its weight is the given matrix transposed. Is it "
+            "put in, and into its own layer?"] * bool(wrong)  # fmt: skip
+    return ("; ".join(said), " ".join(why)) if said else None
+
+
 LOADED_BUT = [
     ("the weights not transposed", name)
     for name in ("queries and keys exchanged", "keys handed over as values",
@@ -1231,6 +1329,11 @@ LOADED_MISTAKES = mistakes(
     ("the weights returned as well", _loaded_with(forward=lambda self, x: (
         LoadedHead.forward(self, x), weigh(*self.roles(x)[:2]))),
      "The outputs alone are asked for, (B, T, d_v)."),
+    ("the softmax over the batch", _loaded_with(forward=lambda self, x: (
+        (roles := self.roles(x))[0] @ roles[1].mT).softmax(0) @ roles[2]),
+     "Each query must share its attention among the keys: the softmax runs over the last axis."),
+    ("the queries alone returned", _loaded_with(forward=lambda self, x: self.roles(x)[0]),
+     "The queries are the beginning. The three steps are missing: scores, softmax, sum."),
     ("a causal mask", _loaded_with(forward=lambda self, x: _causal(*self.roles(x))),
      "Here each word looks at all words: the mask comes in Chapter 8."),
     ("the word's own value added", _loaded_with(
@@ -1345,6 +1448,12 @@ VARIANCE_MISTAKES = mistakes(
     ("the query's covariance with that of query and key",
      lambda w_q, w_k, c: (through(w_q, c) * (w_q.T @ c @ w_k)).sum(),
      "The second factor is the covariance of the keys, w_k.T @ C @ w_k."),
+    ("one of the two products not transposed",
+     lambda w_q, w_k, c: (w_q @ w_k.T @ c @ w_q @ w_k.T @ c).trace(),
+     "With M = W^Q (W^K)^T between the two words the variance is the trace of M^T C M C: M stands "
+     "there once transposed and once not."),
+    ("the trace left out", lambda w_q, w_k, c: (w_q @ w_k.T).T @ c @ (w_q @ w_k.T) @ c,
+     "One number is asked for, the sum of the entries on the diagonal."),
     ("a word that asks itself, by all three terms",
      lambda w_q, w_k, c: (
          score_variance(w_q, w_k, c) + ((w_q.T @ c @ w_k) * (w_q.T @ c @ w_k).T).sum()
@@ -1474,6 +1583,8 @@ COLOUR_MISTAKES = mistakes(
      "Zero queries make all scores equal, and everybody gets the same."),
     ("those in my colour, the one pointed at first", lambda n, c: _of_parts(n, c, -30, 3, 12),
      "They should get equal shares, whomever I point at."),
+    ("numbers that are not finite", lambda n, c: _of_parts(n, c, -math.inf, 0, 10),
+     "Infinity times 0 is not a number, and most entries are 0. A number such as -20 will do."),
     ("tables on their side",
      lambda n, c: tuple(w[:, :-1].T for w in _of_parts(n, c, -20, 0, 10)),
      "A row for each entry of the vector: (D, K), as the matrices of the text."),
@@ -1597,6 +1708,7 @@ EXERCISES = [
         reference=LoadedHead,
         cases=loaded_cases,
         mistakes=LOADED_MISTAKES,
+        invariants=Family(_which_layers),
         probe=use_head,
     ),
     Exercise(
