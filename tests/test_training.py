@@ -321,6 +321,15 @@ def test_equation_3(step, d_model, warmup, expected):
     assert learning_rate(step, d_model, warmup) == pytest.approx(expected, rel=1e-6)
 
 
+def test_the_papers_settings_are_those_one_gets():
+    """Section 5.3: Adam's, and 4,000 updates of warm-up."""
+    settings = adam(model_of()).defaults
+    assert (settings["betas"], settings["eps"]) == ((0.9, 0.98), 1e-9)
+    assert not settings["weight_decay"] and not settings["amsgrad"]
+    rates = [learning_rate(step, 512) for step in (3999, 4000, 4001)]
+    assert max(rates) == rates[1] == pytest.approx(6.987712e-4, rel=1e-6)
+
+
 def test_schedule_rises_then_falls():
     rates = [learning_rate(step, 64, 50) for step in range(1, 300)]
     assert rates.index(max(rates)) == 49
@@ -530,6 +539,13 @@ def test_seed_matters_and_nothing_else():
         return weights(model)
 
     assert torch.equal(run(1), run(1)) and not torch.equal(run(1), run(2))
+
+
+def test_no_two_updates_draw_alike():
+    """Of one run, nor of runs of neighbouring seeds."""
+    seeds = range(3)
+    drawn = [torch.rand(3).tolist() for s in seeds for _ in train(model_of(), batches, 4, seed=s)]
+    assert len({tuple(each) for each in drawn}) == 4 * len(seeds)
 
 
 def test_a_loss_that_is_no_number_stops_before_the_weights_change():
