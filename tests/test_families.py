@@ -326,6 +326,19 @@ def test_maps_and_states():
     torch.testing.assert_close(model.logits(states), model(ids()))
 
 
+def test_the_weights_it_starts_with():
+    """Of deviation 0.02 (Radford et al. 2018), and no bias. The bounds are six deviations."""
+    torch.manual_seed(0)
+    model = LanguageModel(
+        LanguageModelConfig(500, 64, 256, 4, 1, max_length=80, n_segments=9, transform=True)
+    )
+    for name, p in model.named_parameters():
+        if p.dim() > 1:
+            assert float(p.detach().std()) == pytest.approx(0.02, rel=6 / (2 * p.numel()) ** 0.5)
+        else:
+            assert (p == name.endswith("gamma")).all(), name
+
+
 def test_dropout_is_where_it_should_be():
     model = LanguageModel(replace(SMALL, dropout=0.5, attention_dropout=0.5))
     assert all(layer.self_attention.dropout == 0.5 for layer in model.layers)

@@ -317,6 +317,17 @@ def test_the_future_is_hidden():
     assert (moved[:4] == 0).all() and (moved[4:] > 0).all()
 
 
+def test_the_weights_it_starts_with():
+    """Of deviation d_model^-0.5, and no bias. The bounds are six deviations."""
+    torch.manual_seed(0)
+    model = Llama(LlamaConfig(500, 64, 160, 4, 2, 1, d_k=16, tied=False, qkv_bias=True))
+    for name, p in model.named_parameters():
+        if p.dim() > 1:
+            assert float(p.detach().std()) == pytest.approx(1 / 8, rel=6 / (2 * p.numel()) ** 0.5)
+        else:
+            assert (p == name.endswith("gamma")).all(), name
+
+
 def test_published_size():
     with torch.device("meta"):
         model = Llama(SMOLLM2)
