@@ -286,6 +286,23 @@ def test_sentences_end_by_themselves_and_leave(monkeypatch):
     assert sizes == [sum(n > t for n in lengths) for t in range(max(lengths))]
 
 
+def test_the_papers_beam_is_the_one_one_gets(monkeypatch, tokenizer):
+    """Section 6.1: four hypotheses and a length penalty of 0.6."""
+    asked = []
+
+    class Asked(Beam):
+        def __init__(self, src, n, limit, alpha):
+            asked.append((n, alpha))
+            super().__init__(src, n, limit, alpha)
+
+    monkeypatch.setattr(decoding, "Beam", Asked)
+    beam_search(a_model(), sources(2), max_length=3)
+    model = Transformer(TransformerConfig(len(tokenizer), 16, 32, 4, 1))
+    model.positions.table = model.positions.table[:20]
+    translate(model, tokenizer, ["a man"])
+    assert asked == [(4, 0.6)] * 2
+
+
 def test_length_penalty_is_that_of_wu_et_al():
     assert penalty(1, 0.6) == 1 and penalty(7, 0.0) == 1 and penalty(7, 1.0) == 2
     assert penalty(10, 0.6) == pytest.approx((5 + 10) ** 0.6 / (5 + 1) ** 0.6)

@@ -407,7 +407,7 @@ def test_mask_tokens():
     g = torch.Generator().manual_seed(0)
     tokens = torch.randint(100, (500, 60), generator=g)
     maskable = torch.rand(500, 60, generator=g) < 0.9
-    spoilt, chosen = mask_tokens(tokens, maskable, 100, 100, 0.15, g)
+    spoilt, chosen = mask_tokens(tokens, maskable, 100, 100, generator=g)  # BERT's share: 0.15
     assert not (chosen & ~maskable).any() and torch.equal(spoilt[~chosen], tokens[~chosen])
     n = int(maskable.sum())
     assert abs(chosen.sum() / n - 0.15) < 4 * (0.15 * 0.85 / n) ** 0.5

@@ -19,6 +19,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from allyouneed import training
 from allyouneed.decoding import greedy
+from allyouneed.kernels import linear_cross_entropy
 from allyouneed.runs import schedule_of
 from allyouneed.settings import PRESETS
 from allyouneed.tokens import BOS, EOS, PAD, Batch, pad, token_batches
@@ -322,12 +323,17 @@ def test_equation_3(step, d_model, warmup, expected):
 
 
 def test_the_papers_settings_are_those_one_gets():
-    """Section 5.3: Adam's, and 4,000 updates of warm-up."""
+    """Sections 5.3 and 5.4: Adam's, 4,000 updates of warm-up, and smoothing of 0.1."""
     settings = adam(model_of()).defaults
     assert (settings["betas"], settings["eps"]) == ((0.9, 0.98), 1e-9)
     assert not settings["weight_decay"] and not settings["amsgrad"]
     rates = [learning_rate(step, 512) for step in (3999, 4000, 4001)]
     assert max(rates) == rates[1] == pytest.approx(6.987712e-4, rel=1e-6)
+    logits, targets = torch.randn(5, V), torch.arange(1, 6)
+    assert label_smoothed_loss(logits, targets) == label_smoothed_loss(logits, targets, 0.1)
+    x, weight = torch.randn(5, 8), torch.randn(V, 8)
+    fast = [linear_cross_entropy(x, weight, targets, *given) for given in ((), (0.1,))]
+    assert fast[0] == fast[1]
 
 
 def test_schedule_rises_then_falls():
