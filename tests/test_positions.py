@@ -91,7 +91,9 @@ def test_the_learned_table_starts_as_large_as_an_embedding():
 
 
 def test_sinusoids_of_the_paper_are_long_enough():
-    assert torch.equal(SinusoidalPositions(8).table[:20], sinusoids(20, 8))
+    positions, x = SinusoidalPositions(8), torch.randn(2, 20, 8)
+    assert torch.equal(positions.table[:20], sinusoids(20, 8)) and len(positions.table) == 5000
+    assert torch.equal(positions(x), x + sinusoids(20, 8))
 
 
 BAD = [

@@ -275,7 +275,9 @@ def test_the_weights_it_starts_with():
     for name, p in model.named_parameters():
         if p.dim() > 1:
             expected = 64**-0.5 if name == "embedding.weight" else (2 / sum(p.shape)) ** 0.5
-            assert float(p.detach().std()) == pytest.approx(expected, rel=6 / (2 * p.numel()) ** 0.5)
+            assert float(p.detach().std()) == pytest.approx(
+                expected, rel=6 / (2 * p.numel()) ** 0.5
+            )
 
 
 def test_the_start_is_undecided():
