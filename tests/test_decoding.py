@@ -25,6 +25,7 @@ from allyouneed.decoding import (
     translate,
 )
 from allyouneed.kernels import in_dtype
+from allyouneed.sublayers import FeedForward
 from allyouneed.tokens import BOS, EOS, PAD, Tokenizer, pad
 from allyouneed.transformer import Transformer, TransformerConfig
 
@@ -184,6 +185,32 @@ def test_parts_that_a_reader_has_put_in_are_called(norm_first):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(decoding, "FastCache", Cache)
         assert greedy(model, src, 6) == found
+
+
+def test_a_model_that_computes_otherwise_is_decoded_as_it_computes():
+    """Another activation, another feed-forward net with weights of the same names, other logits."""
+
+    class Gated(FeedForward):
+        def forward(self, x):
+            return super().forward(x) * x.sigmoid()
+
+    class Turned(Transformer):
+        def logits(self, x):
+            return super().logits(x.flip(-1))
+
+    src = sources()
+    usual = greedy(a_model(), src, 6)
+    for change in ("activation", "net", "logits"):
+        model = a_model()
+        for layer in model.decoder.layers:
+            if change == "activation":
+                layer.feed_forward.activation = torch.sin
+            if change == "net":
+                layer.feed_forward.__class__ = Gated
+        if change == "logits":
+            model.__class__ = Turned
+        found = greedy(model, src, 6)
+        assert found == [plain_greedy(model, one, 6) for one in one_by_one(src)] != usual
 
 
 @each_norm
