@@ -188,11 +188,16 @@ def test_parts_that_a_reader_has_put_in_are_called(norm_first):
 
 
 def test_a_model_that_computes_otherwise_is_decoded_as_it_computes():
-    """Another activation, another feed-forward net with weights of the same names, other logits."""
+    """Another activation, another feed-forward net with weights of the same names, other logits,
+    another embedding."""
 
     class Gated(FeedForward):
         def forward(self, x):
             return super().forward(x) * x.sigmoid()
+
+    class Other(nn.Embedding):
+        def forward(self, ids):
+            return super().forward(ids).flip(-1)
 
     class Turned(Transformer):
         def logits(self, x):
@@ -200,7 +205,7 @@ def test_a_model_that_computes_otherwise_is_decoded_as_it_computes():
 
     src = sources()
     usual = greedy(a_model(), src, 6)
-    for change in ("activation", "net", "logits"):
+    for change in ("activation", "net", "logits", "embedding"):
         model = a_model()
         for layer in model.decoder.layers:
             if change == "activation":
@@ -209,6 +214,8 @@ def test_a_model_that_computes_otherwise_is_decoded_as_it_computes():
                 layer.feed_forward.__class__ = Gated
         if change == "logits":
             model.__class__ = Turned
+        if change == "embedding":
+            model.embedding.__class__ = Other
         found = greedy(model, src, 6)
         assert found == [plain_greedy(model, one, 6) for one in one_by_one(src)] != usual
 

@@ -129,7 +129,7 @@ class FastCache:
             full = self.own.shape[-2]
             self.own = F.pad(self.own, (0, 0, 0, full))
             self.ancestors = F.pad(self.ancestors, (0, full), value=-math.inf)
-        x = F.embedding(tokens.view(-1, beams), model.embedding.weight)
+        x = model.embedding(tokens.view(-1, beams))
         x = x * math.sqrt(model.config.d_model) + model.positions.table[self.length].to(x.dtype)
         x = x.to(self.own.dtype)  # the layers' may be a half precision
         own_mask = None
@@ -140,8 +140,8 @@ class FastCache:
         for layer, own, cross in kept:
             x = layer(x, own, own_mask, cross, self.src_mask)
         self.length += 1
-        E = model.embedding.weight
-        logits = model.logits(model.decoder.norm(x).to(E.dtype)).flatten(0, 1)
+        x = model.decoder.norm(x).to(model.embedding.weight.dtype)
+        logits = model.logits(x).flatten(0, 1)
         logits[:, PAD] = logits[:, BOS] = -math.inf
         return logits
 
