@@ -344,14 +344,15 @@ def test_schedule_rises_then_falls():
         learning_rate(0, 64)
 
 
+@pytest.mark.parametrize("scale", [1.0, torch.tensor(8.0)], ids=["plain", "scaled"])
 @pytest.mark.parametrize("max_norm", [0.5, 1e6, math.inf])
-def test_gradients_are_clipped_together(max_norm):
+def test_gradients_are_clipped_together(max_norm, scale):
     """As PyTorch does it; with a scale, they are divided by it first. The length is that before."""
     model, other = model_of(), model_of()
     for a, b in zip(model.parameters(), other.parameters(), strict=True):
         a.grad = torch.randn_like(a)
-        b.grad = a.grad / 8
-    length = clip_gradients(model, max_norm, torch.tensor(8.0))
+        b.grad = a.grad / scale
+    length = clip_gradients(model, max_norm, scale)
     expected = torch.nn.utils.clip_grad_norm_(other.parameters(), max_norm)
     torch.testing.assert_close(length, expected)
     for a, b in zip(model.parameters(), other.parameters(), strict=True):
@@ -359,6 +360,17 @@ def test_gradients_are_clipped_together(max_norm):
     before = [p.grad.clone() for p in other.parameters()]
     clip_gradients(other, math.inf)  # no limit and no scale: nothing changes
     assert all(torch.equal(p.grad, g) for p, g in zip(other.parameters(), before, strict=True))
+
+
+@pytest.mark.parametrize("precision", ["fp32", "fp16"])
+def test_an_update_is_as_long_as_max_norm_allows(precision):
+    """By the plainest optimiser, with a rate of 1; the record has the length before."""
+    model = model_of()
+    before, sgd = weights(model), torch.optim.SGD(model.parameters(), lr=1.0)
+    options = {"schedule": lambda step: 1.0, "precision": precision, "max_norm": 0.1}
+    (record,) = train(model, batches, 1, sgd, **options)
+    assert float((weights(model) - before).norm()) == pytest.approx(0.1, rel=1e-3)
+    assert record.norm > 0.2
 
 
 # The loop
