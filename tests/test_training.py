@@ -268,6 +268,9 @@ def test_batching_changes_neither_validation_loss_nor_translations():
     ways.append([nothing, *batches(0)])  # a batch without target tokens counts for nothing
     losses = [validation_loss(model, way) for way in ways]
     assert losses == pytest.approx([losses[0]] * 5, rel=1e-5)
+    sums = [label_smoothed_loss(model(b.src, b.tgt[:, :-1]), b.tgt[:, 1:], 0.0) for b in batches(0)]
+    loss, tokens = map(sum, zip(*sums, strict=True))
+    assert losses[0] == pytest.approx(float(loss.detach()) / tokens, rel=1e-5)
     sources = [[*source, EOS] for source, _ in PAIRS]
     together = greedy(model, F.pad(pad(sources), (0, 6)), 12)
     assert together == [greedy(model, pad([source]), 12)[0] for source in sources]
