@@ -214,6 +214,16 @@ def test_order_follows_from_seed_and_epoch():
     assert contents(token_batches(PAIRS, 60, seed=2, epoch=0)) != first
 
 
+def test_other_pairs_come_together_in_each_epoch():
+    """Not the same batches in another order."""
+    pairs = [([4 + i], [4 + i]) for i in range(40)]  # of one length
+    first, second = (
+        {tuple(sorted(b.src[:, 0].tolist())) for b in token_batches(pairs, 15, 0, epoch)}
+        for epoch in (0, 1)
+    )
+    assert len(first) == 8 and first != second
+
+
 def test_the_global_random_state_has_no_say():
     random.seed(3)
     first = contents(token_batches(PAIRS, 60))
