@@ -237,6 +237,13 @@ def test_similar_lengths_come_together():
     assert used / sum(b.src.numel() + b.tgt.numel() for b in batches) > 0.75
 
 
+def test_short_batches_do_not_come_first():
+    for epoch in range(3):
+        widths = [b.tgt.shape[1] for b in token_batches(PAIRS, 60, 0, epoch)]
+        early, late = widths[: len(widths) // 2], widths[len(widths) // 2 :]
+        assert max(early) > min(late) and max(late) > min(early)
+
+
 def test_batch_errors_come_at_once_and_say_what_is_wrong():
     with pytest.raises(ValueError, match="pairs: expected at least one"):
         token_batches([], 10)
