@@ -139,6 +139,12 @@ def test_dropout_is_on_both_embeddings_and_on_what_words_are_chosen_from():
     assert torch.equal(model(src, tgt), model(src, tgt))
 
 
+def test_the_embedding_starts_with_vectors_of_length_one():
+    torch.manual_seed(0)
+    lengths = Translator(500, 64, None).embedding.weight.detach().norm(dim=1)
+    assert float(lengths.pow(2).mean()) == pytest.approx(1, rel=6 * (2 / (500 * 64)) ** 0.5)
+
+
 def test_the_future_is_not_read():
     model, src = translator(), batch(4)
     tgt = torch.tensor([[BOS, 5, 6, 7, 8]])
