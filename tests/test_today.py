@@ -511,6 +511,7 @@ def test_adamw_spares_vectors():
     model = model_of(replace(SMALL, qkv_bias=True))
     matrices, vectors = adamw(model, 0.3).param_groups
     assert (matrices["weight_decay"], vectors["weight_decay"]) == (0.3, 0.0)
+    assert matrices["betas"] == vectors["betas"] == (0.9, 0.95)  # Llama's
     assert {p.dim() for p in matrices["params"]} == {2}
     assert {p.dim() for p in vectors["params"]} == {1}
     assert len(matrices["params"]) + len(vectors["params"]) == len(list(model.parameters()))

@@ -8,6 +8,7 @@ import math
 import random
 from contextlib import nullcontext
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -567,6 +568,22 @@ def test_no_two_updates_draw_alike():
     seeds = range(3)
     drawn = [torch.rand(3).tolist() for s in seeds for _ in train(model_of(), batches, 4, seed=s)]
     assert len({tuple(each) for each in drawn}) == 4 * len(seeds)
+
+
+def test_every_process_draws_for_itself(monkeypatch):
+    drawn = []
+    for rank in range(2):
+        one_of_two = SimpleNamespace(
+            is_initialized=lambda: True,
+            get_rank=lambda rank=rank: rank,
+            get_world_size=lambda: 2,
+            all_reduce=lambda total: None,
+        )
+        monkeypatch.setattr(training, "distributed", one_of_two)
+        model = model_of()
+        updates = train(model, batches, 3, objective=Objective(model, 0.1))
+        drawn += [tuple(torch.rand(3).tolist()) for _ in updates]
+    assert len(set(drawn)) == len(drawn) == 6
 
 
 def test_a_loss_that_is_no_number_stops_before_the_weights_change():
