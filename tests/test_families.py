@@ -239,6 +239,19 @@ def test_published_sizes():
     assert sum(p.numel() for p in bert.parameters()) == 109_482_240 - 590_592 + head
 
 
+def test_published_settings():
+    """What sizes do not tell is as `transformers` has it."""
+    transformers = pytest.importorskip("transformers")
+    gpt2, bert = transformers.GPT2Config(), transformers.BertConfig()
+    for ours, theirs in (
+        (GPT2, (gpt2.resid_pdrop, gpt2.attn_pdrop, gpt2.layer_norm_epsilon)),
+        (BERT, (bert.hidden_dropout_prob, bert.attention_probs_dropout_prob, bert.layer_norm_eps)),
+    ):
+        assert (ours.dropout, ours.attention_dropout, ours.eps) == theirs
+    assert GPT2.activation == ACTIVATIONS[gpt2.activation_function]
+    assert BERT.activation == ACTIVATIONS[bert.hidden_act]
+
+
 # Published files
 
 
