@@ -481,6 +481,8 @@ def test_text():
     assert found.count(EOS) == 5 and found.count(UNK) == 3
     assert decode_text(tokenizer, found) == text + "\n"
     assert decode_text(tokenizer, torch.tensor(found)) == text + "\n"
+    signs = "a <dog> , a<d"  # no special tokens
+    assert decode_text(tokenizer, encode_text(tokenizer, signs)) == signs + "\n"
     assert encode_text(tokenizer, "") == [EOS]
     mask = len(tokenizer) - 1
     assert decode_text(tokenizer, [*tokenizer.encode("the dog"), mask]) == "the dog <mask>"
