@@ -250,6 +250,7 @@ def test_batch_errors_come_at_once_and_say_what_is_wrong():
     with pytest.raises(ValueError, match="max_tokens: expected at least 12, .* got 11"):
         token_batches([([5] * 3, [6] * 10)], 11)
     assert len(list(token_batches([([5] * 3, [6] * 10)], 12))) == 1
+    assert len(list(token_batches([([5] * 11, [6] * 10)], 12))) == 1  # a source has no BOS
     with pytest.raises(TypeError, match="pairs"):
         token_batches([("Hello.", "Bonjour.")], 100)
 
