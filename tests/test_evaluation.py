@@ -69,6 +69,7 @@ def test_a_string_is_not_several():
         ("fr", "n'est-ce pas ? '68.", "n' est-ce pas ? ' 68 ."),
         ("fr", "les amis' maison", "les amis ' maison"),
         ("de", "vgl. eBay hier.", "vgl. eBay hier ."),
+        ("de", "Er geht. Sie kommt.", "Er geht . Sie kommt ."),
         ("de", "", ""),
     ],
 )
