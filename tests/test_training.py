@@ -635,6 +635,8 @@ def test_ids_outside_of_the_vocabulary():
 def test_bad_settings():
     with pytest.raises(ValueError, match="at least 1 and 0, got 0 and 1"):
         next(train(model_of(), batches, 1, accumulate=0))
+    with pytest.raises(ValueError, match="at least 1 and 0, got 1 and -1"):
+        next(train(model_of(), batches, -1))
     with pytest.raises(ValueError, match="expected at least one batch in epoch 0"):
         next(train(model_of(), lambda epoch: [], 1))
     for limit in (-1.0, 0.0, math.nan):
