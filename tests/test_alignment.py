@@ -125,6 +125,26 @@ def test_more_padding_changes_nothing(attention):
     assert torch.allclose(loss, translation_loss(model, src, tgt, reduction="sum") / words)
 
 
+def test_dropout_is_on_both_embeddings_and_on_what_words_are_chosen_from():
+    model, src, tgt = translator(dropout=0.5).train(), batch(4, 2), torch.full((2, 3), 7)
+    seen = []
+    model.dropout.register_forward_hook(lambda part, x, y: seen.append((x[0], y)))
+    logits = model(src, tgt)
+    assert [tuple(x.shape) for x, _ in seen] == [(2, 5, 8), (2, 3, 8), (2, 3, 8)]
+    for x, ids in ((seen[0][0], src), (seen[1][0], tgt)):
+        assert torch.equal(x, model.embedding(ids))
+    torch.testing.assert_close(logits, seen[2][1] @ model.embedding.weight.T)
+    assert not torch.equal(logits, model(src, tgt))
+    model.eval()
+    assert torch.equal(model(src, tgt), model(src, tgt))
+
+
+def test_the_embedding_starts_with_vectors_of_length_one():
+    torch.manual_seed(0)
+    lengths = Translator(500, 64, None).embedding.weight.detach().norm(dim=1)
+    assert float(lengths.pow(2).mean()) == pytest.approx(1, rel=6 * (2 / (500 * 64)) ** 0.5)
+
+
 def test_the_future_is_not_read():
     model, src = translator(), batch(4)
     tgt = torch.tensor([[BOS, 5, 6, 7, 8]])

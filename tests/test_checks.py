@@ -632,6 +632,10 @@ READERS = {
     "attention(Q, K.double(), K)":
         "TypeError: k: expected the queries' dtype, torch.float32, got torch.float64",
     "attention(Q, K, K, [[True]])": "TypeError: mask: expected a tensor, got list",
+    "attention(Q, K, K, torch.ones(5, dtype=torch.bool, device='meta'))":
+        "ValueError: mask: expected the scores' device, cpu, got meta",
+    "masked_softmax(Q, torch.ones(4, dtype=torch.bool, device='meta'))":
+        "ValueError: mask: expected the scores' device, cpu, got meta",
     "MultiHeadAttention(4, 2)(Q, K, K, [[True]])": "TypeError: mask: expected a tensor, got list",
     "MultiHeadAttention(4, 2)(Q, K, K.long())":
         "TypeError: v: expected floating-point vectors, got torch.int64",
@@ -723,6 +727,16 @@ READERS = {
         "TypeError: batches: expected several batches, got function",
     "sample(model, IDS, generator=1)":
         "TypeError: generator: expected torch.Generator().manual_seed(...) or the like, got 1",
+    "generate(gpt, IDS, 1, generator=1)":
+        "TypeError: generator: expected torch.Generator().manual_seed(...) or the like, got 1",
+    "mask_tokens(IDS, IDS > 0, 1, 9, generator=1)":
+        "TypeError: generator: expected torch.Generator().manual_seed(...) or the like, got 1",
+    "complete(llama, IDS, 1, generator=1)":
+        "TypeError: generator: expected torch.Generator().manual_seed(...) or the like, got 1",
+    "recall_batch(3, 2, 1)":
+        "TypeError: generator: expected torch.Generator().manual_seed(...) or the like, got 1",
+    "sample(model, IDS, temperature=0, top_k=0)":
+        "ValueError: top_k: expected a whole number of at least 1, got 0",
     "translate(model, None, ['Jane'])":
         "TypeError: tokenizer: expected a Tokenizer, got NoneType",
     "pad([[4, 5], [1.5]])": "TypeError: ids: expected an integer for each, got 1.5",
@@ -730,6 +744,7 @@ READERS = {
         "ValueError: pairs: expected two lists of ids in each, got [4, 5]",
     "Translator(9, 8, 'dot')": "TypeError: score: expected a function, got 'dot'",
     "Translator(9, 8, None)(IDS + 9, IDS)": "ValueError: src: expected ids from 0 to 8, got 15",
+    "Translator(9, 8, None)(IDS, IDS + 9)": "ValueError: tgt: expected ids from 0 to 8, got 15",
     "longest_chain(Q)":
         "ValueError: tensor: expected one with a graph (requires_grad), got one without",
     "generate(model, IDS, 1)":
@@ -860,7 +875,7 @@ from allyouneed.kernels import linear_cross_entropy
 from allyouneed.masks import flip_polarity, padding_mask
 from allyouneed.multihead import MultiHeadAttention, merge_heads
 from allyouneed.parsing import Vocabulary, linearise, parse
-from allyouneed.recurrent import GRU, LSTM, RNN, longest_chain
+from allyouneed.recurrent import GRU, LSTM, RNN, longest_chain, recall_batch
 from allyouneed.positions import SinusoidalPositions
 from allyouneed.saving import load_model, pretrained, save_model
 from allyouneed.scaling import H100, project, ring_all_reduce, sent_bytes, steps_needed

@@ -25,6 +25,7 @@ from allyouneed.decoding import (
     translate,
 )
 from allyouneed.kernels import in_dtype
+from allyouneed.sublayers import FeedForward
 from allyouneed.tokens import BOS, EOS, PAD, Tokenizer, pad
 from allyouneed.transformer import Transformer, TransformerConfig
 
@@ -186,6 +187,39 @@ def test_parts_that_a_reader_has_put_in_are_called(norm_first):
         assert greedy(model, src, 6) == found
 
 
+def test_a_model_that_computes_otherwise_is_decoded_as_it_computes():
+    """Another activation, another feed-forward net with weights of the same names, other logits,
+    another embedding."""
+
+    class Gated(FeedForward):
+        def forward(self, x):
+            return super().forward(x) * x.sigmoid()
+
+    class Other(nn.Embedding):
+        def forward(self, ids):
+            return super().forward(ids).flip(-1)
+
+    class Turned(Transformer):
+        def logits(self, x):
+            return super().logits(x.flip(-1))
+
+    src = sources()
+    usual = greedy(a_model(), src, 6)
+    for change in ("activation", "net", "logits", "embedding"):
+        model = a_model()
+        for layer in model.decoder.layers:
+            if change == "activation":
+                layer.feed_forward.activation = torch.sin
+            if change == "net":
+                layer.feed_forward.__class__ = Gated
+        if change == "logits":
+            model.__class__ = Turned
+        if change == "embedding":
+            model.embedding.__class__ = Other
+        found = greedy(model, src, 6)
+        assert found == [plain_greedy(model, one, 6) for one in one_by_one(src)] != usual
+
+
 @each_norm
 def test_biases_in_attention(norm_first):
     model, src = a_model(norm_first), sources()
@@ -284,6 +318,23 @@ def test_sentences_end_by_themselves_and_leave(monkeypatch):
     lengths = [len(row) + (len(row) < 20) for row in rows]  # with EOS
     assert len(set(lengths)) > 2 and not any({EOS, PAD, BOS} & set(row) for row in rows)
     assert sizes == [sum(n > t for n in lengths) for t in range(max(lengths))]
+
+
+def test_the_papers_beam_is_the_one_one_gets(monkeypatch, tokenizer):
+    """Section 6.1: four hypotheses and a length penalty of 0.6."""
+    asked = []
+
+    class Asked(Beam):
+        def __init__(self, src, n, limit, alpha):
+            asked.append((n, alpha))
+            super().__init__(src, n, limit, alpha)
+
+    monkeypatch.setattr(decoding, "Beam", Asked)
+    beam_search(a_model(), sources(2), max_length=3)
+    model = Transformer(TransformerConfig(len(tokenizer), 16, 32, 4, 1))
+    model.positions.table = model.positions.table[:20]
+    translate(model, tokenizer, ["a man"])
+    assert asked == [(4, 0.6)] * 2
 
 
 def test_length_penalty_is_that_of_wu_et_al():

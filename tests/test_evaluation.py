@@ -67,6 +67,9 @@ def test_a_string_is_not_several():
         ("de", "ca. zwei a_b.", "ca. zwei a _ b ."),
         ("fr", "L'homme a dit : « c'est l'été »", "L' homme a dit : « c' est l' été »"),
         ("fr", "n'est-ce pas ? '68.", "n' est-ce pas ? ' 68 ."),
+        ("fr", "les amis' maison", "les amis ' maison"),
+        ("de", "vgl. eBay hier.", "vgl. eBay hier ."),
+        ("de", "Er geht. Sie kommt.", "Er geht . Sie kommt ."),
         ("de", "", ""),
     ],
 )

@@ -239,6 +239,19 @@ def test_published_sizes():
     assert sum(p.numel() for p in bert.parameters()) == 109_482_240 - 590_592 + head
 
 
+def test_published_settings():
+    """What sizes do not tell is as `transformers` has it."""
+    transformers = pytest.importorskip("transformers")
+    gpt2, bert = transformers.GPT2Config(), transformers.BertConfig()
+    for ours, theirs in (
+        (GPT2, (gpt2.resid_pdrop, gpt2.attn_pdrop, gpt2.layer_norm_epsilon)),
+        (BERT, (bert.hidden_dropout_prob, bert.attention_probs_dropout_prob, bert.layer_norm_eps)),
+    ):
+        assert (ours.dropout, ours.attention_dropout, ours.eps) == theirs
+    assert GPT2.activation == ACTIVATIONS[gpt2.activation_function]
+    assert BERT.activation == ACTIVATIONS[bert.hidden_act]
+
+
 # Published files
 
 
@@ -326,6 +339,19 @@ def test_maps_and_states():
     torch.testing.assert_close(model.logits(states), model(ids()))
 
 
+def test_the_weights_it_starts_with():
+    """Of deviation 0.02 (Radford et al. 2018), and no bias. The bounds are six deviations."""
+    torch.manual_seed(0)
+    model = LanguageModel(
+        LanguageModelConfig(500, 64, 256, 4, 1, max_length=80, n_segments=9, transform=True)
+    )
+    for name, p in model.named_parameters():
+        if p.dim() > 1:
+            assert float(p.detach().std()) == pytest.approx(0.02, rel=6 / (2 * p.numel()) ** 0.5)
+        else:
+            assert (p == name.endswith("gamma")).all(), name
+
+
 def test_dropout_is_where_it_should_be():
     model = LanguageModel(replace(SMALL, dropout=0.5, attention_dropout=0.5))
     assert all(layer.self_attention.dropout == 0.5 for layer in model.layers)
@@ -394,7 +420,7 @@ def test_mask_tokens():
     g = torch.Generator().manual_seed(0)
     tokens = torch.randint(100, (500, 60), generator=g)
     maskable = torch.rand(500, 60, generator=g) < 0.9
-    spoilt, chosen = mask_tokens(tokens, maskable, 100, 100, 0.15, g)
+    spoilt, chosen = mask_tokens(tokens, maskable, 100, 100, generator=g)  # BERT's share: 0.15
     assert not (chosen & ~maskable).any() and torch.equal(spoilt[~chosen], tokens[~chosen])
     n = int(maskable.sum())
     assert abs(chosen.sum() / n - 0.15) < 4 * (0.15 * 0.85 / n) ** 0.5
@@ -455,6 +481,8 @@ def test_text():
     assert found.count(EOS) == 5 and found.count(UNK) == 3
     assert decode_text(tokenizer, found) == text + "\n"
     assert decode_text(tokenizer, torch.tensor(found)) == text + "\n"
+    signs = "a <dog> , a<d"  # no special tokens
+    assert decode_text(tokenizer, encode_text(tokenizer, signs)) == signs + "\n"
     assert encode_text(tokenizer, "") == [EOS]
     mask = len(tokenizer) - 1
     assert decode_text(tokenizer, [*tokenizer.encode("the dog"), mask]) == "the dog <mask>"

@@ -211,6 +211,30 @@ def test_half_dtype_of_this_machine():
     assert half_dtype(torch.device("cpu")) in (torch.bfloat16, torch.float32)
 
 
+@pytest.mark.parametrize(
+    "flags, half",
+    [
+        ("flags : fma avx512_bf16 sse", torch.bfloat16),
+        ("flags : amx_bf16 amx_tile", torch.bfloat16),
+        ("flags : avx512f avx512bw", torch.float32),
+        ("", torch.float32),
+    ],
+)
+def test_half_dtype_of_a_processor(monkeypatch, flags, half):
+    monkeypatch.setattr(kernels, "processor", lambda: flags)
+    assert half_dtype(torch.device("cpu")) == half
+    assert half_dtype(torch.device("meta")) == torch.float32  # the processor does not compute there
+
+
+@pytest.mark.parametrize(
+    "capability, half",
+    [((7, 5), torch.float16), ((8, 0), torch.bfloat16), ((9, 0), torch.bfloat16)],
+)
+def test_half_dtype_of_a_gpu(monkeypatch, capability, half):
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: capability)
+    assert half_dtype(torch.device("cuda")) == half
+
+
 CPU = torch.device("cpu")
 
 

@@ -222,6 +222,17 @@ def test_fused_linear_is_each_layer_on_its_own(bias):
         torch.testing.assert_close(one, other)
 
 
+@pytest.mark.parametrize("training", [False, True])
+def test_hooks_of_every_matrix_are_called_on_a_cpu(training):
+    """Also where queries, keys and values are one tensor, which a GPU multiplies once."""
+    attention, called = MultiHeadAttention(D_MODEL, 2).train(training), []
+    for name, layer in attention.named_children():
+        layer.register_forward_hook(lambda *_, name=name: called.append(name))
+    for q, k in ((X, X), (X, Y)):
+        attention(q, k, k)
+    assert called == ["w_q", "w_k", "w_v", "w_o"] * 2
+
+
 def test_other_layers_in_the_place_of_ours():
     """As those of low rank or of few bits: they keep no weight to compare an input with."""
 

@@ -83,8 +83,17 @@ def test_the_sinusoids_are_a_buffer_and_the_learned_table_is_a_parameter():
     assert (gradient[:3] == 2).all() and (gradient[3:] == 0).all()
 
 
+def test_the_learned_table_starts_as_large_as_an_embedding():
+    torch.manual_seed(0)
+    table = LearnedPositions(64, 200).table.detach()
+    assert float(table.std()) == pytest.approx(64**-0.5, rel=6 / (2 * table.numel()) ** 0.5)
+    assert abs(float(table.mean())) < 6 * 64**-0.5 / table.numel() ** 0.5
+
+
 def test_sinusoids_of_the_paper_are_long_enough():
-    assert torch.equal(SinusoidalPositions(8).table[:20], sinusoids(20, 8))
+    positions, x = SinusoidalPositions(8), torch.randn(2, 20, 8)
+    assert torch.equal(positions.table[:20], sinusoids(20, 8)) and len(positions.table) == 5000
+    assert torch.equal(positions(x), x + sinusoids(20, 8))
 
 
 BAD = [

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from jaxtyping import TypeCheckError
 from torch import nn
 
-from allyouneed.recurrent import GRU, LSTM, RNN, gradient_norms, recall_batch
+from allyouneed.recurrent import GRU, LSTM, RNN, gradient_norms, longest_chain, recall_batch
 
 NETS = [(RNN, nn.RNN), (LSTM, nn.LSTM), (GRU, nn.GRU)]
 REFUSED = (ValueError, TypeCheckError)  # jaxtyping, switched on in tests, may speak first
@@ -163,3 +163,23 @@ def test_gradient_norms_keep_to_the_bound(gain, words):
     norms = gradient_norms(lambda h: net(x, h)[0], torch.zeros(1, 4, dtype=torch.float64))
     assert norms.shape == (words,)
     assert (norms <= gain ** torch.arange(1, words + 1) * (1 + 1e-9)).all()
+
+
+@pytest.mark.parametrize("net", [RNN, LSTM, GRU])
+def test_the_longest_chain_grows_with_every_word(net):
+    x = torch.randn(2, 9, 4)
+    for words in (1, 2, 9):
+        states, _ = net(4, 4)(x[:, :words])
+        assert longest_chain(states) == words
+
+
+def test_the_longest_chain_counts_one_path_and_the_kinds_asked_for():
+    x = torch.randn(4, 4, requires_grad=True)
+    long, short = x @ x @ x @ x, x @ x
+    assert longest_chain(long + short) == longest_chain(short + long) == 3
+    assert longest_chain((long * short).tanh() @ short) == 4
+    assert longest_chain(x[None] @ x[None]) == 1 and longest_chain(x.tanh() + x) == 0
+    assert longest_chain(x.tanh().tanh() @ x, kinds=("Tanh",)) == 2
+    for _ in range(60):  # 2^60 paths, of which each has one product for each round
+        x = x + x @ x
+    assert longest_chain(x) == 60

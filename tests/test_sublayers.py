@@ -39,6 +39,10 @@ def test_layer_norm_is_pytorchs(dtype, shape, eps):
         torch.testing.assert_close(b, c, **close)
 
 
+def test_eps_is_pytorchs_where_none_is_given():
+    assert LayerNorm(4).eps == nn.LayerNorm(4).eps
+
+
 @given(d_model=st.integers(2, 9), scale=st.floats(0.1, 50), shift=st.floats(-9, 9))
 def test_normalised_vectors_have_mean_zero_and_variance_one(d_model, scale, shift):
     torch.manual_seed(d_model)

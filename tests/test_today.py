@@ -317,6 +317,17 @@ def test_the_future_is_hidden():
     assert (moved[:4] == 0).all() and (moved[4:] > 0).all()
 
 
+def test_the_weights_it_starts_with():
+    """Of deviation d_model^-0.5, and no bias. The bounds are six deviations."""
+    torch.manual_seed(0)
+    model = Llama(LlamaConfig(500, 64, 160, 4, 2, 1, d_k=16, tied=False, qkv_bias=True))
+    for name, p in model.named_parameters():
+        if p.dim() > 1:
+            assert float(p.detach().std()) == pytest.approx(1 / 8, rel=6 / (2 * p.numel()) ** 0.5)
+        else:
+            assert (p == name.endswith("gamma")).all(), name
+
+
 def test_published_size():
     with torch.device("meta"):
         model = Llama(SMOLLM2)
@@ -500,6 +511,7 @@ def test_adamw_spares_vectors():
     model = model_of(replace(SMALL, qkv_bias=True))
     matrices, vectors = adamw(model, 0.3).param_groups
     assert (matrices["weight_decay"], vectors["weight_decay"]) == (0.3, 0.0)
+    assert matrices["betas"] == vectors["betas"] == (0.9, 0.95)  # Llama's
     assert {p.dim() for p in matrices["params"]} == {2}
     assert {p.dim() for p in vectors["params"]} == {1}
     assert len(matrices["params"]) + len(vectors["params"]) == len(list(model.parameters()))

@@ -214,6 +214,16 @@ def test_order_follows_from_seed_and_epoch():
     assert contents(token_batches(PAIRS, 60, seed=2, epoch=0)) != first
 
 
+def test_other_pairs_come_together_in_each_epoch():
+    """Not the same batches in another order."""
+    pairs = [([4 + i], [4 + i]) for i in range(40)]  # of one length
+    first, second = (
+        {tuple(sorted(b.src[:, 0].tolist())) for b in token_batches(pairs, 15, 0, epoch)}
+        for epoch in (0, 1)
+    )
+    assert len(first) == 8 and first != second
+
+
 def test_the_global_random_state_has_no_say():
     random.seed(3)
     first = contents(token_batches(PAIRS, 60))
@@ -227,12 +237,20 @@ def test_similar_lengths_come_together():
     assert used / sum(b.src.numel() + b.tgt.numel() for b in batches) > 0.75
 
 
+def test_short_batches_do_not_come_first():
+    for epoch in range(3):
+        widths = [b.tgt.shape[1] for b in token_batches(PAIRS, 60, 0, epoch)]
+        early, late = widths[: len(widths) // 2], widths[len(widths) // 2 :]
+        assert max(early) > min(late) and max(late) > min(early)
+
+
 def test_batch_errors_come_at_once_and_say_what_is_wrong():
     with pytest.raises(ValueError, match="pairs: expected at least one"):
         token_batches([], 10)
     with pytest.raises(ValueError, match="max_tokens: expected at least 12, .* got 11"):
         token_batches([([5] * 3, [6] * 10)], 11)
     assert len(list(token_batches([([5] * 3, [6] * 10)], 12))) == 1
+    assert len(list(token_batches([([5] * 11, [6] * 10)], 12))) == 1  # a source has no BOS
     with pytest.raises(TypeError, match="pairs"):
         token_batches([("Hello.", "Bonjour.")], 100)
 

@@ -8,6 +8,7 @@ import math
 import random
 from contextlib import nullcontext
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -19,6 +20,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from allyouneed import training
 from allyouneed.decoding import greedy
+from allyouneed.kernels import linear_cross_entropy
 from allyouneed.runs import schedule_of
 from allyouneed.settings import PRESETS
 from allyouneed.tokens import BOS, EOS, PAD, Batch, pad, token_batches
@@ -267,6 +269,9 @@ def test_batching_changes_neither_validation_loss_nor_translations():
     ways.append([nothing, *batches(0)])  # a batch without target tokens counts for nothing
     losses = [validation_loss(model, way) for way in ways]
     assert losses == pytest.approx([losses[0]] * 5, rel=1e-5)
+    sums = [label_smoothed_loss(model(b.src, b.tgt[:, :-1]), b.tgt[:, 1:], 0.0) for b in batches(0)]
+    loss, tokens = map(sum, zip(*sums, strict=True))
+    assert losses[0] == pytest.approx(float(loss.detach()) / tokens, rel=1e-5)
     sources = [[*source, EOS] for source, _ in PAIRS]
     together = greedy(model, F.pad(pad(sources), (0, 6)), 12)
     assert together == [greedy(model, pad([source]), 12)[0] for source in sources]
@@ -321,6 +326,20 @@ def test_equation_3(step, d_model, warmup, expected):
     assert learning_rate(step, d_model, warmup) == pytest.approx(expected, rel=1e-6)
 
 
+def test_the_papers_settings_are_those_one_gets():
+    """Sections 5.3 and 5.4: Adam's, 4,000 updates of warm-up, and smoothing of 0.1."""
+    settings = adam(model_of()).defaults
+    assert (settings["betas"], settings["eps"]) == ((0.9, 0.98), 1e-9)
+    assert not settings["weight_decay"] and not settings["amsgrad"]
+    rates = [learning_rate(step, 512) for step in (3999, 4000, 4001)]
+    assert max(rates) == rates[1] == pytest.approx(6.987712e-4, rel=1e-6)
+    logits, targets = torch.randn(5, V), torch.arange(1, 6)
+    assert label_smoothed_loss(logits, targets) == label_smoothed_loss(logits, targets, 0.1)
+    x, weight = torch.randn(5, 8), torch.randn(V, 8)
+    fast = [linear_cross_entropy(x, weight, targets, *given) for given in ((), (0.1,))]
+    assert fast[0] == fast[1]
+
+
 def test_schedule_rises_then_falls():
     rates = [learning_rate(step, 64, 50) for step in range(1, 300)]
     assert rates.index(max(rates)) == 49
@@ -329,14 +348,15 @@ def test_schedule_rises_then_falls():
         learning_rate(0, 64)
 
 
+@pytest.mark.parametrize("scale", [1.0, torch.tensor(8.0)], ids=["plain", "scaled"])
 @pytest.mark.parametrize("max_norm", [0.5, 1e6, math.inf])
-def test_gradients_are_clipped_together(max_norm):
+def test_gradients_are_clipped_together(max_norm, scale):
     """As PyTorch does it; with a scale, they are divided by it first. The length is that before."""
     model, other = model_of(), model_of()
     for a, b in zip(model.parameters(), other.parameters(), strict=True):
         a.grad = torch.randn_like(a)
-        b.grad = a.grad / 8
-    length = clip_gradients(model, max_norm, torch.tensor(8.0))
+        b.grad = a.grad / scale
+    length = clip_gradients(model, max_norm, scale)
     expected = torch.nn.utils.clip_grad_norm_(other.parameters(), max_norm)
     torch.testing.assert_close(length, expected)
     for a, b in zip(model.parameters(), other.parameters(), strict=True):
@@ -344,6 +364,17 @@ def test_gradients_are_clipped_together(max_norm):
     before = [p.grad.clone() for p in other.parameters()]
     clip_gradients(other, math.inf)  # no limit and no scale: nothing changes
     assert all(torch.equal(p.grad, g) for p, g in zip(other.parameters(), before, strict=True))
+
+
+@pytest.mark.parametrize("precision", ["fp32", "fp16"])
+def test_an_update_is_as_long_as_max_norm_allows(precision):
+    """By the plainest optimiser, with a rate of 1; the record has the length before."""
+    model = model_of()
+    before, sgd = weights(model), torch.optim.SGD(model.parameters(), lr=1.0)
+    options = {"schedule": lambda step: 1.0, "precision": precision, "max_norm": 0.1}
+    (record,) = train(model, batches, 1, sgd, **options)
+    assert float((weights(model) - before).norm()) == pytest.approx(0.1, rel=1e-3)
+    assert record.norm > 0.2
 
 
 # The loop
@@ -532,6 +563,29 @@ def test_seed_matters_and_nothing_else():
     assert torch.equal(run(1), run(1)) and not torch.equal(run(1), run(2))
 
 
+def test_no_two_updates_draw_alike():
+    """Of one run, nor of runs of neighbouring seeds."""
+    seeds = range(3)
+    drawn = [torch.rand(3).tolist() for s in seeds for _ in train(model_of(), batches, 4, seed=s)]
+    assert len({tuple(each) for each in drawn}) == 4 * len(seeds)
+
+
+def test_every_process_draws_for_itself(monkeypatch):
+    drawn = []
+    for rank in range(2):
+        one_of_two = SimpleNamespace(
+            is_initialized=lambda: True,
+            get_rank=lambda rank=rank: rank,
+            get_world_size=lambda: 2,
+            all_reduce=lambda total: None,
+        )
+        monkeypatch.setattr(training, "distributed", one_of_two)
+        model = model_of()
+        updates = train(model, batches, 3, objective=Objective(model, 0.1))
+        drawn += [tuple(torch.rand(3).tolist()) for _ in updates]
+    assert len(set(drawn)) == len(drawn) == 6
+
+
 def test_a_loss_that_is_no_number_stops_before_the_weights_change():
     model = model_of()
     updates = train(model, batches, 5, schedule=lambda step: 1e-3)
@@ -581,6 +635,8 @@ def test_ids_outside_of_the_vocabulary():
 def test_bad_settings():
     with pytest.raises(ValueError, match="at least 1 and 0, got 0 and 1"):
         next(train(model_of(), batches, 1, accumulate=0))
+    with pytest.raises(ValueError, match="at least 1 and 0, got 1 and -1"):
+        next(train(model_of(), batches, -1))
     with pytest.raises(ValueError, match="expected at least one batch in epoch 0"):
         next(train(model_of(), lambda epoch: [], 1))
     for limit in (-1.0, 0.0, math.nan):

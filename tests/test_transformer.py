@@ -267,6 +267,19 @@ def test_dropout_is_on_embeddings_and_sub_layers_only():
     assert not torch.equal(model(SRC, TGT), model(SRC, TGT))
 
 
+def test_the_weights_it_starts_with():
+    """Each matrix spread by its sides (Xavier), the embedding so that sqrt(d_model) E has entries
+    of size 1. The bounds are six standard deviations."""
+    torch.manual_seed(0)
+    model = Transformer(TransformerConfig(5000, 64, 256, 4, 1))
+    for name, p in model.named_parameters():
+        if p.dim() > 1:
+            expected = 64**-0.5 if name == "embedding.weight" else (2 / sum(p.shape)) ** 0.5
+            assert float(p.detach().std()) == pytest.approx(
+                expected, rel=6 / (2 * p.numel()) ** 0.5
+            )
+
+
 def test_the_start_is_undecided():
     torch.manual_seed(0)
     model = Transformer(TransformerConfig(8000, 64, 128, 2, 2)).eval()

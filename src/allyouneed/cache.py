@@ -22,7 +22,7 @@ from torch.nn import functional as F
 from allyouneed.checks import check_kind, check_sizes
 from allyouneed.masks import additive_mask
 from allyouneed.multihead import fused_weights, merge_heads
-from allyouneed.sublayers import LayerNorm
+from allyouneed.sublayers import FeedForward, LayerNorm
 from allyouneed.tokens import BOS, PAD
 from allyouneed.transformer import DecoderLayer, Transformer
 
@@ -38,13 +38,13 @@ class FastLayer:
     """
 
     def __init__(self, layer: DecoderLayer):
-        own, cross, feed = layer.self_attention, layer.cross_attention, layer.feed_forward
+        own, cross = layer.self_attention, layer.cross_attention
         self.n_heads, self.norm_first = own.n_heads, layer.residuals[0].norm_first
         self.norms = [without_call(residual.norm) for residual in layer.residuals]
         self.qkv = fused_weights(own.w_q, own.w_k, own.w_v)
         self.cross_kv = fused_weights(cross.w_k, cross.w_v)
-        others = (own.w_o, cross.w_q, cross.w_o, feed.w_1, feed.w_2)
-        self.own_o, self.q, self.cross_o, self.w_1, self.w_2 = map(without_call, others)
+        others = (own.w_o, cross.w_q, cross.w_o, layer.feed_forward)
+        self.own_o, self.q, self.cross_o, self.feed_forward = map(without_call, others)
 
     def heads(self, x: Float[Tensor, "B N PD"], pieces: int) -> Float[Tensor, "P B H N K"]:
         """Cut each vector into pieces (query, key, value), and each piece into heads."""
@@ -74,10 +74,7 @@ class FastLayer:
             heads = F.scaled_dot_product_attention(q, *cross, cross_mask)
             return self.cross_o(merge_heads(heads))
 
-        def feed_forward(x: Tensor) -> Tensor:
-            return self.w_2(self.w_1(x).relu_())
-
-        sublayers = (self_attention, cross_attention, feed_forward)
+        sublayers = (self_attention, cross_attention, self.feed_forward)
         for norm, sublayer in zip(self.norms, sublayers, strict=True):
             if self.norm_first:
                 x = x + sublayer(norm(x))
@@ -87,12 +84,16 @@ class FastLayer:
 
 
 def without_call(part: nn.Module) -> Callable[[Tensor], Tensor]:
-    """What a linear layer or a LayerNorm does, as a function of x alone; any other part itself."""
+    """What a linear layer, a LayerNorm or a feed-forward net does, as a function of x alone; any
+    other part itself."""
     if type(part) is nn.Linear:
         return partial(F.linear, weight=part.weight, bias=part.bias)
     if type(part) is LayerNorm:
         weights = part.gamma.shape, part.gamma, part.beta, part.eps
         return lambda x: torch.layer_norm(x, *weights)
+    if type(part) is FeedForward:
+        w_1, w_2 = without_call(part.w_1), without_call(part.w_2)
+        return lambda x: w_2(part.activation(w_1(x)))
     return part
 
 
@@ -128,7 +129,7 @@ class FastCache:
             full = self.own.shape[-2]
             self.own = F.pad(self.own, (0, 0, 0, full))
             self.ancestors = F.pad(self.ancestors, (0, full), value=-math.inf)
-        x = F.embedding(tokens.view(-1, beams), model.embedding.weight)
+        x = model.embedding(tokens.view(-1, beams))
         x = x * math.sqrt(model.config.d_model) + model.positions.table[self.length].to(x.dtype)
         x = x.to(self.own.dtype)  # the layers' may be a half precision
         own_mask = None
@@ -139,8 +140,8 @@ class FastCache:
         for layer, own, cross in kept:
             x = layer(x, own, own_mask, cross, self.src_mask)
         self.length += 1
-        E = model.embedding.weight
-        logits = F.linear(model.decoder.norm(x).flatten(0, 1).to(E.dtype), E)
+        x = model.decoder.norm(x).to(model.embedding.weight.dtype)
+        logits = model.logits(x).flatten(0, 1)
         logits[:, PAD] = logits[:, BOS] = -math.inf
         return logits
 
