@@ -230,7 +230,8 @@ def test_a_part_that_is_right_in_a_mistake_does_not_name_another():
 
 
 def test_a_share_that_is_no_number_is_not_near():
-    assert examine("1.8", lambda longest, batch: float("nan")).mistake is None
+    verdict = examine("1.8", lambda longest, batch: float("nan"))
+    assert verdict.mistake == "no number (nan), in every case"
 
 
 def test_a_layer_that_holds_another_matrix_is_named():
