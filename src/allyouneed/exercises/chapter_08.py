@@ -632,6 +632,10 @@ WEIGHTS_MISTAKES = mistakes(
     ("a large negative number among the weights",
      lambda scores, mask: _hidden(scores.softmax(-1), mask, -1e9),
      "That is a score, of which the softmax makes 0. As a weight it is no share."),
+    ("the first key where there is nothing to look at", lambda scores, mask: (
+        masked_weights(scores, mask) + ~mask.any(-1, keepdim=True) * (
+            torch.arange(scores.shape[-1]) == 0)),
+     "A query that may attend to nothing gets zeros, in the first place as well."),
     ("a number added that is not low enough",
      lambda scores, mask: (scores + (mask + 1e-9).log()).softmax(-1),
      "Is it -100, or the logarithm of a small number? The logarithm of 1e-9 is -21. Whatever is "
@@ -1935,12 +1939,19 @@ DECODER_MISTAKES = mistakes(
      _decoder(along="queries", diagonal=1, hide="nan"),
      "Minus infinity is right. But what is hidden is a key, along the last axis; `tril(1)` shows "
      "each place the next one; and a row with nothing to look at should get zeros."),
-    ("the mask after the softmax, then shares of what is left",
-     lambda scores, tokens, pad: _shares(_decoder(hide="after")(scores, tokens, pad), 1e-9),
-     "On paper this is right. In floating point it fails when a hidden score towers over the rest: "
-     "next to it, what may be seen is rounded to 0. Hide the scores first."),
-    ("padding looked for at the end alone", lambda scores, tokens, pad: decoder_weights(
-        scores, (tokens != pad).sort(1, descending=True).values.int(), 0),
+    *((f"the mask after the softmax, then shares{how}",
+       lambda scores, tokens, pad, least=least: (
+           _shares(_decoder(hide="after")(scores, tokens, pad), least)),
+       "In floating point it fails when a hidden score towers over the rest: next to it, what may "
+       "be seen is rounded to 0. Hide the scores first.")
+      for how, least in ((" of what is left", 1e-30), (", and zeros where little is left", 1e-9),
+                         (", and NaN where nothing is left", 0.0))),
+    ("exponentials of all scores, the highest not subtracted",
+     lambda scores, tokens, pad: _shares(scores.exp() * (
+         (tokens != pad)[:, None, None, :] & _square(tokens.shape[1]).tril()), 1e-30),
+     "Scores may lie between -1,000 and 1,000, and their exponentials are 0 or infinite. "
+     "`softmax` takes care of that."),
+    ("padding looked for at the end alone", _decoder(along="right"),
      "Padding may also stand in front. Compare each token with `pad`, and do not count."),
     ("itself seen where there is nothing to look at", lambda scores, tokens, pad: (
         decoder_weights(scores, tokens, pad)
@@ -2114,6 +2125,9 @@ PADDING_NUMBER_MISTAKES = mistakes(
      "what is missing."),
     ("not rounded", lambda scores, share: float(share / (1 - share) * scores.double().exp().sum()),
      "The number of paddings is whole, and the share has to be reached: round up."),
+    ("the highest score subtracted",
+     _paddings(lambda a, p: math.ceil(p / (1 - p) * (a - a.max()).exp().sum() - 1e-9)),
+     "Then a padding has no longer the score 0: all are shifted, or none."),
     ("a padding counted e times",
      _paddings(lambda a, p: math.ceil(p / (1 - p) * a.exp().sum() / math.e - 1e-9)),
      "A padding has the score 0, and the exponential of 0 is 1, not e."),
