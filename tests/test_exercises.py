@@ -6,6 +6,7 @@ import functools
 import importlib
 import inspect
 import json
+import math
 import re
 from collections import Counter
 from decimal import Decimal
@@ -18,7 +19,7 @@ import torch
 from jaxtyping import config
 from torch import Tensor
 
-from allyouneed.exercises import core, examine
+from allyouneed.exercises import chapter_05, core, examine
 from allyouneed.exercises.compare import apart, outline
 from allyouneed.exercises.core import Exercise, chapters, exercises
 
@@ -232,6 +233,14 @@ def test_a_part_that_is_right_in_a_mistake_does_not_name_another():
 def test_a_share_that_is_no_number_is_not_near():
     verdict = examine("1.8", lambda longest, batch: float("nan"))
     assert verdict.mistake == "no number (nan), in every case"
+
+
+def test_what_cannot_be_tried_is_told_so():
+    verdict = examine("2.9", lambda noise: (math.nan, 3, 0))
+    assert "expected numbers that are finite" in verdict.message.lower()
+    w_q, w_k = chapter_05.same_colour(8, 4)
+    verdict = examine("5.9", lambda names, colours: (w_q[: 2 * names + colours], w_k[:, 1:]))
+    assert "w_q and w_k of one width" in verdict.message
 
 
 def test_a_layer_that_holds_another_matrix_is_named():

@@ -100,6 +100,10 @@ STEP_MISTAKES = mistakes(
     ("the old state is missing", BY_HAND["no old state"],
      "Without h U the net forgets all it has read before this word."),
     ("the word is missing", BY_HAND["no word"], "Without x W the net does not read the new word."),
+    ("the diagonal of U alone", [0.6911, -0.1974],
+     "h U is a product with a matrix: each entry of h goes into both entries of the sum."),
+    ("the tanh of the old state taken again", [0.5907, -0.1931],
+     "The old state has been through tanh already: h U, with h as it is."),
     ("U is transposed", BY_HAND["U transposed"],
      "h is a row and stands on the left: entry j of h U comes from column j of U."),
     ("W is transposed", BY_HAND["W transposed"],
@@ -680,6 +684,8 @@ GRU_MORE = mistakes(
      "Gates (2.5) are made from the word and from the old state."),
     ("the gates have no bias", gru_with_gates(sums=lambda x, h, w, u, b: x @ w + h @ u),
      "b has three parts, and the first two belong to the gates."),
+    ("the gates are made with a softmax", gru_with_gates(gate=lambda a: a.softmax(-1)),
+     "Each entry has a gate of its own, a sigmoid: gates share out nothing among the entries."),
     ("the columns taken in turns",
      gru_with_gates(part=lambda a: tuple(a[..., i::3] for i in range(3))),
      "The three parts stand side by side: the first third of the columns is the reset gate's."),
@@ -863,6 +869,9 @@ GRU_MISTAKES = mistakes(
      "b has three parts too, one for each gate and one for the candidate."),
     ("nothing of the old state is kept", gru_forgets,
      "Equation (2.7) has two parts: z times the old state, and 1 - z of the candidate."),
+    ("the reset gate's share of the old state in the mixture",
+     gru_with_gates(mix=lambda r, z, h, new: r * h + (1 - z) * new),
+     "The two shares of the mixture (2.7) are z and 1 - z, of one gate: update."),
     ("the old state is kept in full", gru_adds,
      "The old state is kept in part: z times h, equation (2.7)."),
     ("the old state is reset in the mixture, too", gru_reset_kept,
@@ -970,6 +979,7 @@ READERS: dict[str, Reader] = {
     "no U": last_states_with(lambda x, h, w, u, b: torch.tanh(x @ w + h + b)),
     "the words left out": last_states_with(lambda x, h, w, u, b: torch.tanh(h @ u + b)),
     "the states of all positions": last_states_with(pick=lambda states, n: states),
+    "the sentences in reverse order": lambda *case: last_states(*case).flip(0),
     "all numbers too high": lambda *case: last_states(*case) + 0.3,
     "all numbers too low": lambda *case: last_states(*case) - 0.3,
 }
@@ -1052,6 +1062,7 @@ READER_RULES = rules(
         "no U": "It shows where the state is not zero and U is not the identity.",
         "the words left out": "It shows where the words are not zero.",
         "the states of all positions": "It shows in the shape.",
+        "the sentences in reverse order": "It shows in each sentence's numbers, not in their sum.",
         "all numbers too high": "It shows in the numbers: look at differences of both signs.",
         "all numbers too low": "It shows in the numbers: look at differences of both signs.",
     },
@@ -1316,6 +1327,10 @@ DEPTH_MISTAKES = mistakes(
     ("at least one layer where windows are dilated",
      layers_with(right_contiguous, lambda n, k: max(1, right_dilated(n, k))),
      "A single word sees itself without any layer."),
+    ("one more than the logarithm rounded down",
+     layers_with(right_contiguous, lambda n, k: int(math.log(n, k)) + 1 if n > 1 else 0),
+     "L layers see k ** L words, so that L are enough for just as many: round up, and do not add "
+     "1 to what was rounded down."),
     ("k times the number of layers in place of the power",
      layers_with(right_contiguous, lambda n, k: -(-n // k)),
      "Each dilated layer multiplies the reach by k: k ** layers."),
@@ -1539,6 +1554,11 @@ COUNT_MISTAKES = mistakes(
      "Each of n steps makes two products: x W and h U."),
     ("one matrix alone, for the convolution", counting(convolutional=lambda n, d, k: d * d),
      "Each of n windows has k words, and a matrix for each."),
+    ("the pairs alone, for self-attention", counting(self_attention=lambda n, d, k: n * n),
+     "For each pair of words d numbers are multiplied, in each of the two products."),
+    ("one projection counted, for self-attention",
+     counting(self_attention=lambda n, d, k: 2 * n * n * d + n * d * d),
+     "`mix` has two products and no projection: queries, keys and values are the words."),
     ("the words alone, for self-attention", counting(self_attention=lambda n, d, k: n * d),
      "Every word is compared with every other: n * n pairs, each of d products, and twice."),
     ("d doubled, not squared, for the recurrent layer",
@@ -1888,6 +1908,16 @@ FAR_MISTAKES = mistakes(
     ("1 - n in place of 1 - n squared", gated_gradient(
         lambda n, h, w, u, z: z + (1 - z) * u * (1 - n)),
      "The derivative of tanh is 1 - tanh^2."),
+    ("tanh taken twice in the slope", gated_gradient(
+        lambda n, h, w, u, z: z + (1 - z) * u * (1 - math.tanh(n) ** 2)),
+     "n_t is what tanh has given already: the slope is 1 - n_t^2."),
+    ("the two roads multiplied each by itself, and then added",
+     lambda x, h, w, u, z: z ** len(x) + gated_gradient(
+        lambda n, h, w, u, z: (1 - z) * u * (1 - n**2))(x, h, w, u, z),
+     "In every step the two roads are added. The sums are multiplied: a way may change roads."),
+    ("u once, outside the product", lambda x, h, w, u, z: u * gated_gradient(
+        lambda n, h, w, u, z: z + (1 - z) * (1 - n**2))(x, h, w, u, z),
+     "u belongs to the road through the candidate, in every step."),
     ("the slope of a sigmoid", gated_gradient(
         lambda n, h, w, u, z: z + (1 - z) * u * n * (1 - n)),
      "n (1 - n) belongs to the sigmoid. For tanh it is 1 - n^2."),
@@ -2050,6 +2080,8 @@ def what_is_left(answer: Callable[[float], object], noise: float) -> dict[str, s
     numbers = [float(number) for number in answer(noise)]
     if len(numbers) != 3:
         raise ValueError(f"expected three numbers, w, u and b, got {len(numbers)}")
+    if not all(map(math.isfinite, numbers)):
+        raise ValueError(f"expected numbers that are finite, got {numbers}")
     w, u, b = numbers
     read = math.tanh(w + b) - math.tanh(b - w)
     found = {

@@ -48,6 +48,10 @@ HAND_MISTAKES = mistakes(
     ("the key matrix transposed", head_by_hand(LN3, 2 * LN3),
      "Vectors are rows: x = (1, 0) times a matrix is the matrix's first row, not its first "
      "column."),
+    ("ln 6 in place of 2 ln 3", head_by_hand(0.0, math.log(6)),
+     "2 ln 3 is the logarithm of 3 squared: ln 9."),
+    ("powers of 2 in place of exponentials", [0.0, 2 * LN3, 8 - 4 / (1 + 2 ** (2 * LN3))],
+     "The scores are right. The softmax takes powers of e, and e to the power of 2 ln 3 is 9."),
     ("the query matrix forgotten", head_by_hand(3.0, 1.0),
      "Word 1 asked with its own vector. Its query is its vector times the query matrix."),
     ("the key matrix forgotten, or the 2 before ln 3", head_by_hand(0.0, LN3),
@@ -91,6 +95,8 @@ HAND_MISTAKES = mistakes(
      "Word 1 has the weight 0.1, and its value 4 counts, too."),
     ("the second value left out", [0.0, 2 * LN3, 0.4],
      "Word 2 has the weight 0.9, and its value 8 counts, too."),
+    ("exponentials of 1 and 3 in place of 1 and 9", [0.0, 2 * LN3, 7.0],
+     "The scores are right. e to the power of 2 ln 3 is 3 squared, 9."),
     ("ln 9 taken for 9", head_by_hand(0.0, 9.0),
      "The second score is 2 ln 3 = ln 9, about 2.197. Its exponential is 9."),
     ("exponentials of 1 and 6 in place of 1 and 9", [0.0, 2 * LN3, (4 + 6 * 8) / 7],
@@ -215,6 +221,8 @@ LOOK_UP_MISTAKES = mistakes(
     ("the scores without their sign, divided by their sum",
      lambda query, keys, values: F.normalize((keys @ query).abs(), p=1, dim=-1) @ values,
      "The softmax takes the exponential: a score far below zero counts for less than zero does."),
+    ("the weights squared", lambda query, keys, values: (keys @ query).softmax(-1) ** 2 @ values,
+     "A value is multiplied by its weight, once."),
     ("the softmax taken twice",
      lambda query, keys, values: (keys @ query).softmax(-1).softmax(-1) @ values,
      "The weights went through a second softmax, which makes them nearly equal."),
@@ -282,9 +290,9 @@ LOOK_UP_MISTAKES = mistakes(
      lambda query, keys, values: (less := keys @ query - (keys @ query).max()) @ (
          values / less.sum()),
      "The softmax takes the exponential first."),
-    ("the weights added up, without the values",
-     lambda query, keys, values: torch.ones(values.shape[1]),
-     "The weights sum to one. Each is to be multiplied by its value."),
+    ("nothing but ones", lambda query, keys, values: torch.ones(values.shape[1]),
+     "What sums to one was added up. First come the weights, by a softmax of the scores, then each "
+     "times its value, then the sum."),
     ("zeros", lambda query, keys, values: torch.zeros(values.shape[1]),
      "Nothing is added to the zeros: each value, times its weight, belongs there."),
     ("an axis too many", lambda query, keys, values: look_up(query, keys, values)[None],
@@ -909,6 +917,12 @@ ONE_HEAD_MISTAKES = mistakes(
      "The words of all sentences share one table. Each sentence of a batch has its own."),
     ("queries handed over as values", lambda x, w_q, w_k, w_v: weigh(x @ w_q, x @ w_k) @ (x @ w_q),
      "A query says what a word looks for. What is averaged is the values."),
+    ("scores divided by the number of words",
+     lambda x, w_q, w_k, w_v: weigh(x @ w_q / x.shape[1], x @ w_k) @ (x @ w_v),
+     "Nothing divides the scores here: the softmax makes shares of them."),
+    ("the ReLU of the scores", lambda x, w_q, w_k, w_v: (
+        (x @ w_q @ (x @ w_k).mT).relu().softmax(-1) @ (x @ w_v)),
+     "A score may be negative: its exponential is small, and no less a share."),
     ("minus the squared distance in place of the dot product",
      lambda x, w_q, w_k, w_v: (-torch.cdist(x @ w_q, x @ w_k) ** 2).softmax(-1) @ (x @ w_v),
      "The score is the dot product of query and key."),
@@ -1260,7 +1274,7 @@ LOADED_BUT = [
     for name in ("queries and keys exchanged", "keys handed over as values",
                  "the words' own vectors handed over", "scores divided by the root of the width",
                  "the softmax over the queries", "no softmax")
-]  # fmt: skip
+] + [("queries and keys exchanged", "the softmax over the queries")]  # fmt: skip
 LOADED_MISTAKES = mistakes(
     ("the weights not transposed", NotTransposed,
      "nn.Linear computes x @ weight.T, so its weight is our matrix transposed. If the matrix is "
@@ -1282,6 +1296,10 @@ LOADED_MISTAKES = mistakes(
      "A reshape gives the right shape and the wrong numbers. A transpose exchanges the axes."),
     ("queries and keys exchanged", KeysAsk,
      "The keys ask and the queries are found. Row t of the table belongs to the query of word t."),
+    ("the table of weights transposed", _loaded_with(forward=lambda self, x: (
+        weigh(self.w_q(x), self.w_k(x)).mT @ self.w_v(x))),
+     "Row t of the table holds the shares that the query of word t gives the keys: its rows meet "
+     "the values as they are."),
     ("two matrices in each other's layers", Exchanged,
      "The layer w_q holds the key matrix, and w_k that of the queries."),
     ("keys handed over as values", KeysHandedOver,
@@ -1517,6 +1535,8 @@ def whom(answer: Any, names: int, colours: int) -> list[str] | str:
         raise ValueError(f"expected two tables, w_q and w_k, got {kind(tables)}")
     w_q, w_k = (torch.as_tensor(w).double() for w in tables)
     d_model = 2 * names + colours
+    if w_q.ndim == w_k.ndim == 2 and len(w_q) == len(w_k) and w_q.shape != w_k.shape:
+        raise ValueError(f"expected w_q and w_k of one width, got {len(w_q[0])} and {len(w_k[0])}")
     if w_q.ndim != 2 or w_q.shape != w_k.shape or len(w_q) != d_model:
         side = w_q.ndim == w_k.ndim == 2 and w_q.shape[1] == d_model
         return f"not two tables of one shape ({d_model}, K), but {('others', 'turned')[side]}"

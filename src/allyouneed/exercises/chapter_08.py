@@ -48,8 +48,9 @@ HAND_MISTAKES = mistakes(
      "These are the weights of what should be hidden."),
     ("exponentials that were not divided by their sum", [0.0, 1.0, 3.0, 0.0, 0.0],
      "The right two places are left. Weights sum to one: divide by 1 + 3."),
-    ("scores shared out without the exponential", [0.0, 0.0, 1.0, 0.0, 0.0],
-     "The second place has the score 0, and its exponential is 1, not 0."),
+    ("all to the word itself, or scores shared out without the exponential",
+     [0.0, 0.0, 1.0, 0.0, 0.0],
+     "The second place may be seen, too. Its score is 0, and the exponential of that is 1, not 0."),
     ("the padding struck out after the softmax", [0.0, 1 / 6, 3 / 6, 0.0, 0.0],
      "The padding was left in the denominator, so the weights do not sum to one."),
     ("the look shared evenly", [0.0, 1 / 2, 1 / 2, 0.0, 0.0],
@@ -255,8 +256,9 @@ PACKED_MISTAKES = mistakes(
      "Every row is packed in its own way."),
     ("sentences counted down the batch", _packed(lambda ends: ends.cumsum(0) - ends.int()),
      "The sentences stand one behind another along the second axis."),
-    ("sentences counted across the rows", _packed(lambda ends: ends.cumsum(1)[:, -1:] - ends.int()),
-     "The number of the sentence grows along the row: a running sum, not the whole one."),
+    ("no running count of the sentences", _packed(lambda ends: ends.cumsum(1)[:, -1:] - ends.int()),
+     "All words of a row have one number here, and all EOS another. A running sum along the row "
+     "gives each sentence its own."),
     ("the id of EOS taken to be 3", lambda tokens, eos, pad: packed_mask(tokens, 3, pad),
      "The id of EOS is an argument, `eos`."),
     ("the id of the padding taken to be 0", lambda tokens, eos, pad: packed_mask(tokens, eos, 0),
@@ -385,6 +387,11 @@ BUFFER_MISTAKES = mistakes(
     ("the triangle from the upper left corner", _in_buffer(lambda s, i, filled: s <= i),
      "The first new query does not stand at place 0 but at place `filled`: the kept places before "
      "it may be seen, too. (`is_causal=True` makes this mistake.)"),
+    ("the new tokens' own square", lambda filled, new, size: _square(new).tril(),
+     "The queries look at the whole buffer: the mask has a column for each of its `size` places."),
+    ("rows for the kept places as well",
+     lambda filled, new, size: _square(size).tril()[: filled + new],
+     "Only the new tokens ask: the mask has `new` rows, those from place `filled` on."),
     ("the triangle from the lower right corner",
      lambda filled, new, size: _square(size).tril()[size - new :],
      "That would be right if the new tokens filled the buffer to its end."),
@@ -625,9 +632,17 @@ WEIGHTS_MISTAKES = mistakes(
     ("a large negative number among the weights",
      lambda scores, mask: _hidden(scores.softmax(-1), mask, -1e9),
      "That is a score, of which the softmax makes 0. As a weight it is no share."),
-    ("the logarithm of the mask added, with a small number in it",
+    ("the first key where there is nothing to look at", lambda scores, mask: (
+        masked_weights(scores, mask) + ~mask.any(-1, keepdim=True) * (
+            torch.arange(scores.shape[-1]) == 0)),
+     "A query that may attend to nothing gets zeros, in the first place as well."),
+    ("a number added that is not low enough",
      lambda scores, mask: (scores + (mask + 1e-9).log()).softmax(-1),
-     "The logarithm of 1e-9 is -21: that hides only while the real scores are not much lower."),
+     "Is it -100, or the logarithm of a small number? The logarithm of 1e-9 is -21. Whatever is "
+     "finite hides only while the scores that may be seen are not much lower."),
+    ("the softmax over the whole table",
+     lambda scores, mask: _hidden(scores, mask, -math.inf).flatten(1).softmax(-1).view_as(scores),
+     "The weights of each query sum to one: the softmax runs over the last axis alone."),
     ("the softmax taken twice",
      lambda scores, mask: masked_weights(masked_weights(scores, mask), mask),
      "The weights went through a second softmax, which makes them nearly equal."),
@@ -958,9 +973,9 @@ MASKS_TEST_MISTAKES = mistakes(
     ("small scores alone", _masks_compared(sizes=(1.0,)),
      "With small scores -100 is as good as minus infinity, and what is struck out after the "
      "softmax has left something to share. Try scores of some hundreds."),
-    ("all scores 0", _masks_compared(sizes=(0.0,)),
-     "Where all scores are equal, all heads are alike, and so is much else. Draw them, some of "
-     "them large."),
+    ("small scores, and heads that cannot be told apart", _masks_compared(sizes=(0.0,)),
+     "Heads are alike where there is one, where all scores are equal, and in the sums of the rows. "
+     "Draw scores for several, some of them large, and compare all weights."),
     ("a tolerance as large as the mistakes",
      _masks_compared(same=lambda a, b: torch.allclose(a, b, atol=0.5)),
      "Some of the wrong ones are only a little wrong. 0.0001 is enough for roundings."),
@@ -1920,6 +1935,29 @@ DECODER_MISTAKES = mistakes(
      _decoder(diagonal=1, hide="nan"),
      "`tril(1)` shows each place the next one. And a row with nothing to look at should get "
      "zeros."),
+    ("the padding along the queries, the triangle one place too far, and NaN",
+     _decoder(along="queries", diagonal=1, hide="nan"),
+     "Minus infinity is right. But what is hidden is a key, along the last axis; `tril(1)` shows "
+     "each place the next one; and a row with nothing to look at should get zeros."),
+    *((f"the mask after the softmax, then shares{how}",
+       lambda scores, tokens, pad, least=least: (
+           _shares(_decoder(hide="after")(scores, tokens, pad), least)),
+       "In floating point it fails when a hidden score towers over the rest: next to it, what may "
+       "be seen is rounded to 0. Hide the scores first.")
+      for how, least in ((" of what is left", 1e-30), (", and zeros where little is left", 1e-9),
+                         (", and NaN where nothing is left", 0.0))),
+    ("exponentials of all scores, the highest not subtracted",
+     lambda scores, tokens, pad: _shares(scores.exp() * (
+         (tokens != pad)[:, None, None, :] & _square(tokens.shape[1]).tril()), 1e-30),
+     "Scores may lie between -1,000 and 1,000, and their exponentials are 0 or infinite. "
+     "`softmax` takes care of that."),
+    ("padding looked for at the end alone", _decoder(along="right"),
+     "Padding may also stand in front. Compare each token with `pad`, and do not count."),
+    ("itself seen where there is nothing to look at", lambda scores, tokens, pad: (
+        decoder_weights(scores, tokens, pad)
+        + torch.eye(tokens.shape[1])
+        * ~(tokens != pad).cumsum(1).bool()[:, None, :, None]),
+     "A query that may attend to nothing gets zeros, itself included."),
     *((f"{-low} in place of minus infinity, and struck out afterwards",
        lambda scores, tokens, pad, low=low: (lambda mask: (
            scores.masked_fill(~mask, -low).softmax(-1) * mask
@@ -2087,6 +2125,9 @@ PADDING_NUMBER_MISTAKES = mistakes(
      "what is missing."),
     ("not rounded", lambda scores, share: float(share / (1 - share) * scores.double().exp().sum()),
      "The number of paddings is whole, and the share has to be reached: round up."),
+    ("the highest score subtracted",
+     _paddings(lambda a, p: math.ceil(p / (1 - p) * (a - a.max()).exp().sum() - 1e-9)),
+     "Then a padding has no longer the score 0: all are shifted, or none."),
     ("a padding counted e times",
      _paddings(lambda a, p: math.ceil(p / (1 - p) * a.exp().sum() / math.e - 1e-9)),
      "A padding has the score 0, and the exponential of 0 is 1, not e."),
@@ -2235,6 +2276,10 @@ COPY_MISTAKES = mistakes(
      "First comes the copy, from word 0 on, then the words backwards."),
     ("backwards twice", _copying(lambda j, n: [n - 1 - j], lambda j, n: [n - 1 - j]),
      "The second part is right. The first gives the words in their order."),
+    ("the copy one word too late, from the separator on",
+     _copying(lambda j, n: [j - 1 if j else n], lambda j, n: [n - 1 - j]),
+     "The way back is right. At place n + j word j is to be written: the row of the separator "
+     "writes word 0."),
     ("one word too late",
      _copying(lambda j, n: [j - 1 if j else n], lambda j, n: [n - j if j else 0]),
      "At place n + j word j is to be written, not the one before: the row of the separator already "
