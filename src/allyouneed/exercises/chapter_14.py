@@ -1167,6 +1167,10 @@ def _without_the_last(said: int | None, true: int | None) -> Callable[..., float
 
 TEXT_MISTAKES = mistakes(
     *combined(_text_bleu, TEXT_SLIPS, TEXT_KNOWN),
+    ("the lengths of the last sentence", lambda said, true: _text_bleu(
+         brief=lambda c, r: math.exp(min(0.0, 1 - len(_cut(true[-1])) / len(_cut(said[-1])))))(
+             said, true),
+     "Lengths, too, are added up over the corpus: `+=`, not `=`."),
     ("lengths counted in letters", _lengths_in_letters,
      "c and r are numbers of words, those that `pieces` gives."),
     ("up to five words", _text_bleu(orders=5, root=0.2), "BLEU takes groups of up to four."),

@@ -1600,6 +1600,8 @@ MISSED_SLIPS = [
 
 
 MISSED_MISTAKES = mistakes(
+    ("one layer with the sum of the dilations", lambda n, w, ds: missed(n, w, [sum(ds)]),
+     "A path may take a step in one layer and none in another: each has its own dilation."),
     ("the dilations multiplied", _missing(layers=lambda ds: [*accumulate(ds, mul)]),
      "Each layer has a dilation of its own: its keys stand `d` positions apart, whatever the "
      "layers below have."),
