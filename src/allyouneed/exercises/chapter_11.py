@@ -499,6 +499,9 @@ SHARED_MISTAKES = mistakes(
          shared_gradient(tokens, states, dx, dlogits) / tokens.numel()
      ),
      "Gradients of several places are added up. Where a mean is wanted, it is in dlogits already."),
+    ("only the first sentence read",
+     _shared(below=lambda tokens, dx, *rest: _below(tokens[:1], dx[:1], *rest)),
+     "The embedding is read in all sentences of the batch."),
     ("the mean over the sentences",
      lambda tokens, states, dx, dlogits: (
          shared_gradient(tokens, states, dx, dlogits) / tokens.shape[0]
@@ -716,6 +719,11 @@ def _pre(x, a, f, n1, n2):
     h = n1(x)
     x = x + a(h, h, h)
     return x + f(n2(x))
+
+
+def _pre_norm_kept(x, a, f, n1, n2):
+    h = n1(x)
+    return x + a(h, h, h) + f(h)
 
 
 def _pre_keys_raw(x, a, f, n1, n2):
@@ -1095,6 +1103,8 @@ ENCODER_MISTAKES = mistakes(
      "The attention read the raw stream. In pre-norm it reads `norms[0](x)`."),
     ("in pre-norm, the second norm lost", _layer(None, _pre_second_norm_lost),
      "The feed-forward net read the raw stream. In pre-norm it reads `norms[1](x)`."),
+    ("in pre-norm, the norm that the attention read handed on", _layer(None, _pre_norm_kept),
+     "The feed-forward net reads the norm of the stream as it is now: `norms[1](x)`, anew."),
     ("in pre-norm, the norms lost", _layer(None, _pre_norm_lost),
      "The norm was computed and not used, or left out: each sub-layer must read the normed stream. "
      "An outer `x` inside a lambda does this without a word."),

@@ -433,8 +433,8 @@ FLOPS_MISTAKES = mistakes(
      "A training step also goes backwards, which costs twice as much as forwards: 6 in all, not "
      "2."),
     ("the way back as dear as the way there", _flops_with(each=4),
-     "Backwards there are two products for each matrix, one for the gradient of its input and one "
-     "for that of its weights: 2 + 4 = 6."),
+     "Or the way back alone. Backwards there are two products for each matrix, one for the "
+     "gradient of its input and one for that of its weights; forwards there is one: 2 + 4 = 6."),
     ("a multiplication with its addition counted as one", _flops_with(each=3),
      "A multiplication and an addition are two operations: 6 for each entry and token, not 3."),
     ("keys and values of the memory computed for target tokens", _flops_with(kv="tgt"),
@@ -568,7 +568,7 @@ def ensemble(x: Tensor, nets: list[Net]) -> Tensor:
 def ensemble_cases() -> list[tuple]:
     draw = torch.Generator().manual_seed(145)
     cases = []
-    for b, d, f, v, n in ((3, 4, 5, 6, 3), (2, 3, 4, 5, 2), (1, 2, 3, 4, 1)):
+    for b, d, f, v, n in ((3, 4, 5, 6, 3), (4, 3, 4, 5, 2), (1, 2, 3, 4, 1)):
         nets = [
             (torch.randn(d, f, generator=draw), torch.randn(f, v, generator=draw)) for _ in range(n)
         ]
@@ -609,6 +609,9 @@ ENSEMBLE_MISTAKES = mistakes(
      "probabilities are averaged."),
     ("log-probabilities", lambda x, nets: ensemble(x, nets).log(),
      "Return the averaged probabilities themselves."),
+    ("divided by the number of texts, not of nets",
+     lambda x, nets: ensemble(x, nets) * len(nets) / len(x),
+     "The mean of the nets' probabilities: divide by `len(nets)`."),
     ("the sum, not the mean", lambda x, nets: ensemble(x, nets) * len(nets),
      "Divide by the number of nets, or the rows do not sum to one."),
     ("the hidden layers averaged",
@@ -1164,6 +1167,10 @@ def _without_the_last(said: int | None, true: int | None) -> Callable[..., float
 
 TEXT_MISTAKES = mistakes(
     *combined(_text_bleu, TEXT_SLIPS, TEXT_KNOWN),
+    ("the lengths of the last sentence", lambda said, true: _text_bleu(
+         brief=lambda c, r: math.exp(min(0.0, 1 - len(_cut(true[-1])) / len(_cut(said[-1])))))(
+             said, true),
+     "Lengths, too, are added up over the corpus: `+=`, not `=`."),
     ("lengths counted in letters", _lengths_in_letters,
      "c and r are numbers of words, those that `pieces` gives."),
     ("up to five words", _text_bleu(orders=5, root=0.2), "BLEU takes groups of up to four."),
@@ -1641,7 +1648,11 @@ FLATTERED_MISTAKES = mistakes(
     ("the root of 1 - rho squared", lambda s, rho: s * math.sqrt((1 - rho**2) / math.pi),
      "That is what is left when one score is guessed from the other. Here they are subtracted."),
     ("half of it", lambda s, rho: s * math.sqrt((1 - rho) / math.pi) / 2,
-     "The larger of two is their mean plus half of |D|: the half is taken once."),
+     "The larger of two is their mean plus half of |D|: the half is taken once. And the mean of "
+     "|D| is the deviation of D times the root of 2 / pi."),
+    ("the variance of the difference in place of its deviation",
+     lambda s, rho: s * s * (1 - rho) * math.sqrt(2 / math.pi),
+     "The mean of |D| goes with the deviation of D: take the root of 2 s^2 (1 - rho)."),
     ("nothing", lambda s, rho: 0.0,
      "Each score is right on average. The larger of two is not: the maximum picks the lucky one."),
     ("the whole deviation", lambda s, rho: s, "Luck is picked out of two only, and partly shared."),
@@ -1731,6 +1742,7 @@ def _disagree(
     other: str = "the others",
     whole: bool = False,
     longest: int | None = None,
+    times: int = 1,
 ) -> Callable[..., tuple[list, list]]:
     def answer(references: list[list[str]]) -> tuple[list, list]:
         place = max(range(len(references)), key=lambda i: len(references[i]))
@@ -1739,7 +1751,7 @@ def _disagree(
         broken = [["no"] * len(words) for words in references]
         a = [list(w) if i == place else n for i, (w, n) in
              enumerate(zip(references, broken, strict=True))]  # fmt: skip
-        b = [n if i == place else list(w) for i, (w, n) in
+        b = [times * n if i == place else list(w) for i, (w, n) in
              enumerate(zip(references, broken, strict=True))]  # fmt: skip
         if whole:
             a = [list(w) for w in references]
@@ -1756,8 +1768,9 @@ DISAGREE_MISTAKES = mistakes(
     ("the two exchanged", _disagree(turned=True),
      "It is `a` that BLEU prefers, and `b` that the mean prefers."),
     ("two equal systems", _disagree(other="the same"),
-     "No judge can tell them apart. Each must get some sentences right that the other gets "
-     "wrong: where does a mistake cost BLEU most, and where the mean?"),
+     "No judge can tell them apart. (Both may be at 0: is each item a word?) Each must get some "
+     "sentences right that the other gets wrong: where does a mistake cost BLEU most, and where "
+     "the mean?"),
     ("a is better in everything", _disagree(whole=True),
      "BLEU and the mean both prefer `a` now. In most of the sentences it must fail, and be right "
      "where the corpus has most of its words; `b` the other way round."),
@@ -1767,6 +1780,10 @@ DISAGREE_MISTAKES = mistakes(
     ("another sentence than the longest chosen, as if it were the last", _disagree(longest=-1),
      "Which sentence is longer than all the others together differs from corpus to corpus: look "
      "for it."),
+    *((f"the {which} sentence taken for the longest", _disagree(longest=place, times=20),
+       "Which sentence is longer than all the others together differs from corpus to corpus: look "
+       "for it.")
+      for which, place in (("first", 0), ("last", -1))),
     ("b is better in everything", _disagree(other="everything"),
      "Both judges prefer `b` now. It must fail, and all through, where the corpus has most of "
      "its words."),
@@ -1790,7 +1807,12 @@ EXERCISES = [
         cases=[()],
         mistakes=BLEU_TEST_MISTAKES,
         probe=score_verdicts,
-        invariants=rules(list(SCORES)[:3], SCORES_WHY),
+        invariants=rules(
+            list(SCORES)[:3],
+            SCORES_WHY,
+            "It gives what the task asks for, up to a hundredth of a point. Does your test ask for "
+            "more? Where a precision is zero, right ones may differ.",
+        ),
     ),
     Exercise(
         number="14.3",

@@ -70,7 +70,7 @@ DISAGREEMENT_MISTAKES = mistakes(
      "become 0, before the sum is taken."),
     ("the difference turned round", lambda w: -disagreement(w),
      "The mean of some rows is at least as even as they are on average: its entropy comes first, "
-     "and the difference is never negative."),
+     "and the difference is never negative. (Or has the entropy itself lost its minus?)"),
     ("the entropy of the mean map alone", lambda w: entropy(w.mean(1)),
      "That is large, too, where each head is wide by itself. Take off what the heads have on "
      "average."),
@@ -262,6 +262,8 @@ EVEN_MISTAKES = mistakes(
      _even(target=lambda t, n: 1 / t),
      "The causal mask lets a query see itself: the second token has two keys. (Whoever divides a "
      "map by its rows' sums needs `keepdim=True`.)"),
+    ("one key too many in the encoder", _even(lambda t, n: 1 / (n + 1)),
+     "`lengths` counts all tokens of a sentence: each has n keys."),
     ("a decoder's query that sees the next token", _even(target=lambda t, n: 1 / min(n, t + 2)),
      "The second token has two keys, the third three: itself and those before."),
     ("padding among the keys",
@@ -822,6 +824,8 @@ STAYS_MISTAKES = mistakes(
     ("one layer too many", lambda n, t, c: stays(n + 1, t, c), "Each layer mixes once."),
     ("one layer too few", lambda n, t, c: stays(n - 1, t, c),
      "The first layer mixes, too."),
+    ("always two layers", lambda n, t, c: stays(2, t, c),
+     "The example has two. Here it is own to the power of `layers`."),
     ("layers and tokens exchanged", lambda n, t, c: stays(t, n, c),
      "The arguments are layers, tokens, own."),
     ("mixed in every layer anew", lambda n, t, c: c**n + (1 - c**n) / t**n,
@@ -1608,13 +1612,15 @@ def _asked(answer: Callable, width: int) -> dict[str, bool]:
     f = torch.tensor([[float(x) for x in row] for row in vectors], dtype=torch.float64)
     if f.shape != (len(a), width):
         raise ValueError(f"vectors: expected ({len(a)}, {width}), got {tuple(f.shape)}")
+    if len(a) < 3:
+        raise ValueError(f"expected three keys at least, one for each view, got {len(a)}")
     proper = bool((a > 0).all() and (a < 1).all() and abs(a.sum() - 1) < 1e-5)
     if not proper:  # what such weights would do is not asked
         return {name: name != THREE[0] for name in THREE}
     output = a @ f
     views = [a, (a[:, None] * f).norm(dim=1), a / (1 - a) * (output - f).norm(dim=1)]
     first = [int(view.argmax()) for view in views]
-    gaps = [float(view.topk(2).values.diff().abs()) if len(a) > 1 else 0.0 for view in views]
+    gaps = [float(view.topk(2).values.diff().abs()) for view in views]
     said = (
         proper,
         min(gaps) > 1e-3,

@@ -668,6 +668,11 @@ def _own_mask(masks: list[Tensor]) -> Tensor:
     return masks[-1].float()
 
 
+def _last_own_mask(masks: list[Tensor]) -> Tensor:
+    shown = torch.stack([i * mask.long() for i, mask in enumerate(masks, 1)]).amax(0)
+    return shown.where(shown > 0, -1).fill_diagonal_(0)
+
+
 def _union(masks: list[Tensor], i: int) -> list[Tensor]:
     return [torch.stack(masks).any(0)] * i
 
@@ -736,6 +741,9 @@ HEARD_MISTAKES = mistakes(
     ("the first layer whose own mask shows it", _first(_own_mask),
      "Information travels over several layers: t sees j above, and j has heard s below. That is a "
      "product of matrices."),
+    ("the last layer whose own mask shows it", _last_own_mask,
+     "Information travels over several layers: keep what has been heard, and multiply it with the "
+     "next mask."),
     ("the last mask in all layers", _first(_product, lambda masks, i: [masks[-1]] * i),
      "Each layer has a mask of its own."),
     ("the last mask alone", lambda masks: first_heard(masks[-1:]),
@@ -903,6 +911,10 @@ def _merged(one: Half, two: Half, rule: str) -> Any:
         "one maximum": lambda: (
             ((m1 - m.max()).exp()[:, None] * o1 + (m2 - m.max()).exp()[:, None] * o2)
             / (l1 * (m1 - m.max()).exp() + l2 * (m2 - m.max()).exp())[:, None]
+        ),
+        "second to the greater": lambda: (o1 + f2[:, None] * o2) / (l1 + f2 * l2)[:, None],
+        "normalised": lambda: (
+            (f1[:, None] * o1 / l1[:, None] + f2[:, None] * o2 / l2[:, None]) / total[:, None]
         ),
         "second scaled": lambda: (
             (o1 + (m2 - m1).exp()[:, None] * o2) / (l1 + (m2 - m1).exp() * l2)[:, None]
@@ -1169,6 +1181,17 @@ MERGE_MISTAKES = [
         "one maximum",
         "Every query has a maximum of its own. Beside one with large scores all terms of another "
         "one may underflow to 0.",
+    ),
+    _merge_mistake(
+        "the first half not scaled to the greater maximum",
+        "second to the greater",
+        "Where the second maximum is greater, the first half has too little subtracted: both are "
+        "scaled to the greater one.",
+    ),
+    _merge_mistake(
+        "each output divided by its own sum, and by both again",
+        "normalised",
+        "A sum is divided once, at the end. (And a half that saw nothing has 0 / 0.)",
     ),
     _merge_mistake(
         "only the second half scaled",
@@ -1577,6 +1600,8 @@ MISSED_SLIPS = [
 
 
 MISSED_MISTAKES = mistakes(
+    ("one layer with the sum of the dilations", lambda n, w, ds: missed(n, w, [sum(ds)]),
+     "A path may take a step in one layer and none in another: each has its own dilation."),
     ("the dilations multiplied", _missing(layers=lambda ds: [*accumulate(ds, mul)]),
      "Each layer has a dilation of its own: its keys stand `d` positions apart, whatever the "
      "layers below have."),
@@ -1821,6 +1846,7 @@ def _one_pass(
     guard: bool = False,
     forgets: bool = False,
     newest: str = "",
+    early: bool = False,
 ) -> Any:
     """The pass, right by default; each argument makes one mistake."""
 
@@ -1853,6 +1879,7 @@ def _one_pass(
                 total = (fade if fade_l else 1) * total * (newest != "l") + terms
                 out = (fade if fade_o else 1) * out * (newest != "o") + weights @ v[s : s + tile]
             m = m if forgets else new
+            out = out / total if early else out
         return out / total if divided else out
 
     return answer
@@ -1934,6 +1961,8 @@ PASS_MISTAKES = mistakes(
     ("only the first tile",
      lambda q, k, v, tile: one_pass(q, k[:tile], v[:tile], tile),
      "All tiles of keys count. Does the loop end too early?"),
+    ("divided in each tile", _one_pass(early=True, divided=False),
+     "The next tile adds to the sum `o`, not to a quotient: divide once, at the end."),
     ("only the last tile",
      lambda q, k, v, tile: one_pass(q, k.split(tile)[-1], v.split(tile)[-1], tile),
      "The sums of the tiles before are kept, scaled to the new maximum."),
@@ -2208,6 +2237,10 @@ FORGET_MISTAKES = mistakes(
      ),
      "Asked for is the logarithm of what is left; the exponentials themselves overflow for large "
      "scores."),
+    ("L taken for the sum itself", lambda o, L, score, value: (
+         (o - math.exp(score) / L * value) / (1 - math.exp(score) / L),
+         math.log(L - math.exp(score))),
+     "L is the logarithm of the sum: the weight of the key is e to the power of (score - L)."),
     ("not divided", _forget(out="not divided"),
      "The weights of the others sum to 1 - p. For a mean they must sum to 1: divide."),
     ("not divided, and the logarithm as before", _forget(out="not divided", log="as before"),
@@ -2568,7 +2601,8 @@ TELLS_MISTAKES = mistakes(
     ("True for every function", lambda one_pass: True, "The faulty function of 17.8 must fail."),
     ("False for every function", lambda one_pass: False,
      "The mended function of 17.8 must pass. (Compared bit by bit nothing passes: the sums are "
-     "taken in another order.)"),
+     "taken in another order. Or does what you compare with lack the root of d_k, or see infinite "
+     "scores?)"),
     ("several tiles of small scores", lambda one_pass: _passes_random(one_pass, 1),
      "Several tiles show whether both sums fade. Where m begins, and whose maximum is taken, shows "
      "where scores are large."),
