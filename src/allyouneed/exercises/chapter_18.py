@@ -179,6 +179,7 @@ def _with_stack(
     late: int = 0,  # how many words late a bracket closes
     once: bool = False,  # behind each word one bracket closes at most
     words: int = 0,  # how many are written, if not all
+    whole: bool = False,  # what is open behind the last word closes there
 ) -> list[str]:
     """What opens goes on a stack, and only its top can close."""
     rest, opened, found = sorted(spans, key=order), [], []
@@ -191,7 +192,7 @@ def _with_stack(
         while ends and (ends[-1] <= word + 1 if loose else ends[-1] == word + 1):
             ends = [] if once else ends[:-1]
             found.append(")" + opened.pop()[0])
-    return found
+    return found + [")" + label for label, _, _ in opened[::-1] if whole]
 
 
 def _closed_at_the_end(spans: list[Span]) -> list[str]:
@@ -244,6 +245,17 @@ WRITE_MISTAKES = mistakes(
     ("one bracket at most closes behind a word", lambda s: _with_stack(s, _inside, once=True),
      "Several brackets may end behind the same word: close as long as the one opened last ends "
      "there, with `while`, not `if`."),
+    ("one bracket at most closes behind a word, and the rest at the end",
+     lambda s: _with_stack(s, _inside, once=True, whole=True),
+     "Several brackets may end behind the same word: close as long as the one opened last ends "
+     "there, with `while`, not `if`."),
+    ("the end taken for the last word of a bracket, and what is left closes at the end",
+     lambda s: _with_stack(s, _inside, late=1, words=max(x[2] for x in s), whole=True),
+     "`end` is the number of the first word *after* the bracket."),
+    ("brackets open in the order of the list, and only the one opened last closes",
+     lambda s: _with_stack(s, lambda x: x[1], whole=True),
+     "Where several brackets open at one word, the longest is the outermost and comes first; the "
+     "list may have any order."),
     ("one bracket at most opens at a word",
      lambda s: _with_stack([*{x[1]: x for x in s}.values()], _inside, words=max(x[2] for x in s)),
      "Several brackets may begin at the same word; a dictionary by starts keeps one of them."),
@@ -988,7 +1000,9 @@ SCORE_TEST_MISTAKES = mistakes(
     ("everything passes", lambda f1: True,
      "A test that says yes to everything tests nothing; so does one that tries perfect trees "
      "alone, where precision, recall and every mean of them are 1."),
-    ("nothing passes", lambda f1: False, "The right functions must pass, in any style."),
+    ("nothing passes", lambda f1: False,
+     "The right functions must pass, in any style. Is F1 between 0 and 1, is rounding let through, "
+     "and is every label taken as it stands, TOP and PRT, too?"),
     ("yes and no exchanged", lambda f1: not scores_right(f1),
      "True is for a right function, False for a wrong one."),
 )  # fmt: skip
@@ -1724,6 +1738,10 @@ def _whole(output: object) -> str:
     return f"{output:.10g} (a float)" if isinstance(output, float) else str(output)
 
 
+def _rounded(output: str, true: int) -> bool:
+    return output.isdigit() and 0 < abs(int(output) - true) < true / 10**9
+
+
 def _two_or_three(n: int, labels: int) -> int:
     found, two = [0, 1], [0, 0]
     for k in range(2, n + 1):
@@ -1942,7 +1960,10 @@ EXERCISES = [
         section="How a tree is scored",
         reference=CHANGES,
         mistakes=CHANGE_MISTAKES,
-        canonical=lambda output: [str(word).strip().lower().removesuffix("s") for word in output],
+        canonical=lambda output: [
+            word.strip().lower().removesuffix("s") if isinstance(word, str) else word
+            for word in output
+        ],
     ),
     Exercise(
         number="18.7",
@@ -1969,6 +1990,14 @@ EXERCISES = [
         cases=TREE_COUNT_CASES,
         mistakes=COUNT_TREE_MISTAKES,
         canonical=_whole,
+        invariants=[
+            Invariant(
+                "every digit counts",
+                lambda output, n, labels: not _rounded(output, count_trees(n, labels)),
+                "The first digits are right, and then a float has no more. Count in whole numbers, "
+                "and divide by `//`.",
+            )
+        ],
         seconds=30.0,  # a right way over rows of every length takes five for 200 words
     ),
 ]

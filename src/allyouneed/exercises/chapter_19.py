@@ -43,19 +43,28 @@ def combine_cases() -> list[tuple]:
     return [
         *cases,
         ([torch.randn(3, generator=draw), nothing, torch.randn(3, generator=draw)], [2, 0, 6]),
+        ([torch.full((3,), math.inf), torch.randn(3, generator=draw)], [0, 5]),
     ]
 
 
 def _weighted(
-    weight: Callable[[int, list[int]], float], empty: bool = False
+    weight: Callable[[int, list[int]], float], empty: Callable[[Tensor], bool] = lambda g: False
 ) -> Callable[[list[Tensor], list[int]], Tensor]:
-    """The sum with weights; with `empty`, shares without tokens are multiplied, too."""
+    """The sum with weights; `empty`: which of the shares without tokens are multiplied, too."""
 
     def put(gradients: list[Tensor], tokens: list[int]) -> Tensor:
         rows = zip(gradients, tokens, strict=True)
-        return sum(g * weight(n, tokens) for g, n in rows if n or empty)
+        return sum(g * weight(n, tokens) for g, n in rows if n or empty(g))
 
     return put
+
+
+def _any(g: Tensor) -> bool:
+    return True
+
+
+def _no_nan(g: Tensor) -> bool:
+    return not g.isnan().any()
 
 
 def _softmax(n: int, tokens: list[int]) -> float:
@@ -73,6 +82,9 @@ COMBINE_WEIGHTS = (
     ("weighted by one over the tokens",
      lambda n, tokens: 1 / n / sum(1 / m for m in tokens if m) if n else 0.0,
      "A share with more tokens counts for more: its weight is t_i / t."),
+    ("an empty share counted as a token of all",
+     lambda n, tokens: n / sum(max(m, 1) for m in tokens),
+     "t is the number of all tokens, the plain sum: an empty share adds none."),
     ("divided by the largest share", lambda n, tokens: n / max(tokens),
      "The weights t_i / t add up to one: t is the number of tokens of all shares together."),
     ("divided twice, by all tokens and by the processes",
@@ -109,18 +121,26 @@ COMBINE_WEIGHTS = (
      "Does `//` stand where `/` is meant? It rounds down, and a share of the tokens is less than "
      "one. Or is nothing added up?"),
 )  # fmt: skip
-EMPTY = "And a share without tokens must be left out: 0 times NaN is NaN."
+EMPTY = "And a share without tokens must be left out, whatever it is: 0 times NaN is NaN."
 COMBINE_MISTAKES = [
     *(Mistake(name, _weighted(weight), why) for name, weight, why in COMBINE_WEIGHTS),
     *(
-        Mistake(f"{name}, and empty shares are added", _weighted(weight, True), f"{why} {EMPTY}")
+        Mistake(f"{name}, and {which} added", _weighted(weight, empty), f"{why} {EMPTY}")
         for name, weight, why in COMBINE_WEIGHTS
+        for which, empty in (
+            ("empty shares are", _any),
+            ("an empty share that is not NaN is", _no_nan),
+        )
     ),
     *mistakes(
         ("the length of the gradient",
          lambda gradients, tokens: combine(gradients, tokens).norm(),
          "Asked for is the gradient itself, (P,), not its length."),
-        ("zero times NaN", _weighted(lambda n, tokens: n / sum(tokens), True),
+        ("left out for NaN, not for having no tokens",
+         _weighted(lambda n, tokens: n / sum(tokens), _no_nan),
+         "The gradient of an empty share does not count, whatever it is, and 0 times infinity is "
+         "NaN as well. Leave it out by its number of tokens."),
+        ("zero times NaN", _weighted(lambda n, tokens: n / sum(tokens), _any),
          "The mean over no tokens is 0/0, NaN, and 0 times NaN is NaN. Leave the empty share out."),
         ("divided by the tokens, not multiplied, and by the processes",
          _weighted(lambda n, tokens: 1 / n / len(tokens)),
@@ -134,8 +154,11 @@ COMBINE_MISTAKES = [
          "The gradients are those of means: they have been divided by their tokens already. "
          "Multiply, to undo it."),
         ("shares without tokens counted as one token",
-         _weighted(lambda n, tokens: max(n, 1) / sum(max(m, 1) for m in tokens), True),
+         _weighted(lambda n, tokens: max(n, 1) / sum(max(m, 1) for m in tokens), _any),
          "A share without tokens has the weight 0. It must change nothing."),
+        ("shares without tokens counted as one token, unless they are NaN",
+         _weighted(lambda n, tokens: max(n, 1) / sum(max(m, 1) for m in tokens), _no_nan),
+         "A share without tokens has the weight 0, above and below the fraction bar."),
         ("the mean of the shares that have tokens",
          _weighted(lambda n, tokens: 1 / sum(1 for m in tokens if m)),
          "Leaving out the empty shares is not enough: each of the others is to be weighted by its "
@@ -295,6 +318,8 @@ BYTES_MISTAKES = mistakes(
     ("the whole state is sent where it is sharded",
      lambda parameters, n, sharded: bytes_sent(parameters, n, sharded) * (4 if sharded else 1),
      "Stage 3 sends weights twice and gradients once, 4 bytes for each parameter. Moments stay."),
+    ("n and n - 1 exchanged, and an error for one process", _sent(part=lambda n: n / (n - 1)),
+     "There are n pieces, and n - 1 steps in each round: (n - 1) / n."),
     ("n + 1 in place of n - 1", _sent(part=lambda n: (n + 1) / n),
      "In each round a process sends n - 1 of the n pieces: the factor is (n - 1) / n."),
     ("only half of the ring",
@@ -1079,6 +1104,10 @@ NOISE_MISTAKES = mistakes(
          _from_lengths(*_lengths(gradients.T), len(gradients), b)),
      "A row is the gradient of a share: its length is a sum along the row, and the mean of all is "
      "taken over the rows."),
+    ("the whole gradient as a mean along each row", lambda gradients, b: _from_lengths(
+         _lengths(gradients)[0], gradients.mean(1).pow(2).sum(), len(gradients), b),
+     "The gradient of the whole batch is the mean of the rows, (P,): a mean over the shares, axis "
+     "0."),
     ("the number of parameters for that of the shares", lambda gradients, b: (
          _from_lengths(*_lengths(gradients), gradients.shape[1], b)),
      "n is the number of rows, the shares."),
@@ -1348,6 +1377,9 @@ FASTER_WHOLE = (
      "For base only one of the two can be the longer one."),
     ("big computes and launches", [_N, _S, _N, _S, _S, _N],
      "For big only one of the two can be the longer one."),
+    ("each thing for base and big, or base launches and sends", [_N, _S, _S, _N, _N, _N],
+     "The list has base's three first, then big's. In this order it says that wires help base, "
+     "whose sending is short, and that nothing helps big, which waits for its GPUs."),
 )  # fmt: skip
 BASE_PICTURES = {
     (_S, _N, _N): ("base computes", "Base waits for its hosts: faster GPUs wait longer."),

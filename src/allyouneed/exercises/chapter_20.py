@@ -2007,7 +2007,8 @@ STEP_MISTAKES = mistakes(
      "the right shape: look at the numbers."),
     ("nothing passes", lambda step: False,
      "The right steps must pass, however they are written. Is a step handed what stands before the "
-     "newest, and nothing else? Is the last place compared, and with allclose?"),
+     "newest, and nothing else? Are all queries and keys turned in the attention that it is "
+     "compared with? Is the last place compared, and with allclose?"),
     ("yes and no exchanged", lambda step: not writes_alike(step),
      "True is for a right step, False for a wrong one."),
     ("the kept keys handed over as they were", _step_test(asked=_plain_keys),
