@@ -235,6 +235,12 @@ def test_a_share_that_is_no_number_is_not_near():
     assert verdict.mistake == "no number (nan), in every case"
 
 
+def test_what_an_answer_is_turned_into_is_not_told_as_what_came():
+    """12.2 compares infinity in place of NaN."""
+    message = examine("12.2", lambda *case: torch.tensor(float("nan"))).message
+    assert "nfinite, in every case" not in message
+
+
 def test_what_cannot_be_tried_is_told_so():
     verdict = examine("2.9", lambda noise: (math.nan, 3, 0))
     assert "expected numbers that are finite" in verdict.message.lower()
