@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from itertools import permutations, product
 from typing import Any
 
@@ -15,7 +15,8 @@ from torch.nn.functional import normalize
 from allyouneed.data import normalise
 
 from .compare import array
-from .core import Case, Exercise, Family, Invariant, mistakes
+from .core import Exercise, Family, Invariant, mistakes
+from .likeness import nearly
 from .pairs import combined
 from .predictions import signs, wrong_predictions
 from .suspects import Lack, each, rules, verdicts_on
@@ -194,6 +195,7 @@ MERGE_CASES = [
     (["▁", "ch", "a", "t", "h", "a", "b"], ("h", "a")),
     (["x", "y", "x", "z", "x", "y", "y", "x"], ("x", "y")),
     (["q", "ab", "c", "a", "bc", "ab", "cd"], ("ab", "c")),
+    (["▁", "a", "t", "a"], ("▁", "a")),
     (["x"], ("x", "y")),
 ]
 
@@ -484,7 +486,8 @@ MERGE_MISTAKES = mistakes(
      "A symbol that was used up by a merge cannot be used again, and the new symbol is none of the "
      "pair's: go on behind it."),
     ("one symbol too many passed after a merge", _skips,
-     "Where the list itself is changed, the new symbol stands at i, and the next one at i + 1."),
+     "Where the list itself is changed, the new symbol stands at i, and the next one at i + 1. In "
+     "a text, two places of the pair side by side share a blank: ask for it without using it up."),
     ("the pair read backwards", lambda symbols, pair: merge(symbols, tuple(pair)[::-1]),
      "The first of the pair stands on the left, the second on the right."),
     ("the new symbol letter by letter",
@@ -626,9 +629,10 @@ PARTING_MISTAKES = mistakes(
      "Once two symbols are merged everywhere, the same two never stand side by side again; and a "
      "vocabulary has no symbol twice."),
     ("a merge that is not a pair", (["abc"], FEWER, MORE),
-     'Each merge is a pair of two strings, such as ("a", "b").'),
+     'First comes the list of merges, each a pair of two strings, such as ("a", "b").'),
     ("words that are not of letters alone", (PARTING, "▁abcd", "▁xyz"),
-     "Give the words without ▁: both ways put it in front."),
+     "A word is one string of letters, not empty, without blanks, and without ▁: both ways put it "
+     "in front."),
     ("not three things", (PARTING, FEWER),
      "Give a list of merges and two words, (merges, fewer, more)."),
 )  # fmt: skip
@@ -722,7 +726,7 @@ OPINION_RULES = [
 Pairs = list[tuple[list[int], list[int]]]
 BATCH_PAIRS = [
     ([([7, 8], [9]), ([5], [6, 4])],),
-    ([([9, 5, 6], [4]), ([7, 1], [8, 8, 5, 9, 6]), ([5], [4, 4]), ([6, 1], [9])],),
+    ([([9, 5, 6], [4]), ([7, 1], [8, 8, 5, 9, 6]), ([5], [4, 4]), ([6, 1], [9]), ([7, 1], [5])],),
     ([([4], [5, 6, 7, 8])],),
     ([([4, 5, 6, 7], [8]), ([9], [1])],),
 ]
@@ -782,10 +786,15 @@ def _flipped(pairs: Pairs) -> tuple[Tensor, Tensor, Tensor]:
     return src, tgt, src != 0
 
 
-def _batch_late_ends(pairs: Pairs) -> tuple[Tensor, Tensor, Tensor]:
-    src, tgt, _ = _batch(src_marks=([], []))(pairs)
-    src = torch.cat([src, torch.full((len(src), 1), 3)], 1)
-    return src, tgt, src != 0
+def _late_ends(*sides: int) -> Callable[[Pairs], tuple[Tensor, Tensor, Tensor]]:
+    def batch(pairs: Pairs) -> tuple[Tensor, Tensor, Tensor]:
+        marks = ({"src_marks": ([], [])}, {"tgt_marks": ([2], [])})
+        made = list(_batch(**{k: v for side in sides for k, v in marks[side].items()})(pairs)[:2])
+        for side in sides:
+            made[side] = torch.cat([made[side], torch.full((len(pairs), 1), 3)], 1)
+        return made[0], made[1], made[0] != 0
+
+    return batch
 
 
 def _mask_of(src: Tensor, more: int) -> Tensor:
@@ -952,8 +961,9 @@ BATCH_MISTAKES += mistakes(
     ("the targets with the marks of sources in place of the sources", lambda pairs: (
         _batch()([(t, t) for _, t in _ascending(pairs)], )),
      "The first of each pair is the source."),
-    ("EOS behind the padding", _batch_late_ends,
-     "EOS stands behind the last word of each sentence, and the padding behind EOS."),
+    *((f"EOS behind the padding of {which}", _late_ends(*sides),
+       "EOS stands behind the last word of each sentence, and the padding behind EOS.")
+      for which, sides in (("the sources", (0,)), ("the targets", (1,)), ("both sides", (0, 1)))),
     *combined(_batch, BATCH_SLIPS, but=[
         ("the sides sorted apart", "the targets cut at the sources' width"),
         ("the sides sorted apart", "the mask hides tokens"),
@@ -1355,20 +1365,6 @@ def padding_share(longest: int, batch: int) -> float:
     return 1 - (longest + 1) / 2 / width
 
 
-def _near_shares(
-    cases: Sequence[Case], got: Sequence[Any], want: Sequence[Any]
-) -> tuple[str, str] | None:
-    """That a share was drawn, or taken from a formula for real numbers."""
-    numbers = all(isinstance(one, int | float) for one in got)
-    if not numbers or not all(abs(a - b) <= 0.05 for a, b in zip(got, want, strict=True)):
-        return None
-    return (
-        "near in every case, and not exact",
-        "Was it drawn at random, or does a length count as a real number? Asked for is the "
-        "quotient itself, with a sum over the whole lengths.",
-    )
-
-
 SHARE_CASES = [(2, 2), (2, 1), (6, 3), (10, 64), (1, 5), (20, 8), (3, 2), (40, 5)]
 
 
@@ -1395,12 +1391,13 @@ def _mean_of_shares(longest: int, batch: int) -> float:
 SHARE_MISTAKES = mistakes(
     ("the longest of all taken for the longest of the batch", _share(lambda n, b: n),
      "A batch is as wide as its *own* longest sentence, which need not have length L. Only for "
-     "very large batches it nearly always has."),
+     "very large batches it nearly always has. (`k // L` is 0 for every k below L: `k / L`.)"),
     ("lengths taken for real numbers from 1", _share(lambda n, b: (n * b + 1) / (b + 1)),
      "Lengths are whole: sum the probabilities that the longest is at least m, for m = 1 to L."),
     ("lengths taken for real numbers from 0", lambda n, b: 1 - (b + 1) / (2 * b),
-     "B L / (B + 1) is the mean of the largest of B real numbers between 0 and L. Lengths are "
-     "whole numbers from 1, and for short ones that matters."),
+     "B L / (B + 1) is the mean of the largest of B real numbers between 0 and L, and "
+     "B (L + 1) / (B + 1) that of B whole numbers that all differ. Lengths are whole numbers from "
+     "1, and may be alike."),
     ("one term too many in the sum", _share(lambda n, b: _width(n, b) - 1 or 1),
      "The longest is at least m unless all B are below m: 1 - ((m - 1) / L)^B for m = 1 to L. "
      "What is taken off are the terms for 1 to L - 1."),
@@ -1596,15 +1593,18 @@ def split_cases() -> list[tuple]:
     several = [(f"Take {a}.", f"Prends {a} {b}.") for a in WORDS for b in WORDS[:3]]
     back = [(f"Give {a} {b}.", f"Donne {a}.") for a in WORDS for b in WORDS[:3]]
     marks = [
-        (f"{'go' if i else 'Go'} {a}{'.!?'[i]}", f"Va {a} {i}.") for a in WORDS for i in (0, 1, 2)
+        (f"{('Go', 'go', 'go,')[i]} {a}{'.!?'[i]}", f"Va {a} {i}.") for a in WORDS for i in range(3)
     ]
     written = [
-        (f"Look {a} {i}.", f"{'vois' if i else 'Vois'} {a}{'.!?'[i]}")
+        (f"Look {a} {i}.", f"{('Vois ', 'vois ', 'vois-')[i]}{a}{'.!?'[i]}")
         for a in WORDS
-        for i in (0, 1, 2)
+        for i in range(3)
     ]
     chains = [
-        (f"Look, {a} {i}.", f"Vois, {a} {i + j}.") for a in WORDS for i in range(4) for j in (0, 1)
+        (f"Look, {a} {i}.", f"Vois, {a} {i + j}.")
+        for a in WORDS[:6]
+        for i in range(10)
+        for j in (0, 1)
     ]
     twice = [(f"See {a}.", f"Vois {a}.") for a in WORDS] * 2
     names = [(f"{a} {i}", f"{a} {i + 1}") for a in WORDS[:3] for i in range(10)]
@@ -1614,7 +1614,7 @@ def split_cases() -> list[tuple]:
         mixed(several, 6),
         mixed(back, 6),
         mixed(marks, 6),
-        mixed(chains, 9),
+        mixed(chains, 20),
         mixed(twice, 4),
         mixed(names, 4),  # what is English here is French there, and not the same sentence
         (example, 3),
@@ -1627,6 +1627,8 @@ def _what_is_wrong(answer: Split, pairs: list[tuple[str, str]], n_test: int) -> 
     """What must hold for every split, whichever sentences it chooses."""
     given = sorted(pairs)
     train, test = (list(map(tuple, part)) for part in answer(pairs, n_test))
+    if any(len(pair) != 2 for pair in train + test):
+        raise ValueError("expected two lists of pairs, of two sentences each")
     sides = [
         [{normalise(pair[side]) for pair in part} for part in (train, test)] for side in (0, 1)
     ]
@@ -1805,8 +1807,9 @@ SPLIT_MISTAKES = mistakes(
         "at both sides.",
     ),
     *_twice(
-        "sentences compared as they are written", _as_written,
-        "`Go one.` and `go one!` are the same sentence for a reader: compare after `normalise`.",
+        "sentences not compared after `normalise`", _as_written,
+        "`Go one.`, `go one!` and `go, one?` are the same sentence for a reader: capitals "
+        "and punctuation do not count.",
     ),
     ("what leaks taken out of the training part", _dropped_from_train,
      "Nothing leaks, but pairs are lost. Whole groups can go to one part or to the other."),
@@ -1956,7 +1959,12 @@ EXERCISES = [
         reference=padding_share,
         cases=SHARE_CASES,
         mistakes=SHARE_MISTAKES,
-        invariants=Family(_near_shares),
+        invariants=Family(
+            nearly(
+                "Was it drawn at random, or does a length count as a real number? Asked for is the "
+                "quotient itself, with a sum over the whole lengths."
+            )
+        ),
         canonical=float,
     ),
     Exercise(

@@ -9,7 +9,8 @@ from itertools import zip_longest
 import torch
 from torch import Tensor
 
-from .core import Exercise, Invariant, mistakes
+from .core import Exercise, Family, Invariant, mistakes
+from .likeness import nearly
 from .pairs import combined, pairs
 from .predictions import signs, wrong_predictions
 from .suspects import Lack, each, rules, verdicts_on
@@ -140,6 +141,13 @@ HAND_MISTAKES += mistakes(
      "The weights sum to one already, so that nothing more is divided."),
     ("the context's two entries summed, for both", look_way(out=HAND_SLIPS[9][1]["out"]),
      "The context has two entries of its own, as the states have."),
+    ("the cosine in place of the dot product", look_by_hand(
+        torch.tensor([0.0, 0.5**0.5, 0.5**0.5]).softmax(0).tolist()),
+     "The scores were divided by the lengths of the vectors. The dot product is not."),
+    ("the distance in place of the dot product", look_by_hand(
+        torch.tensor([-2, -(1 - math.log(2)) ** 2 - 1, -(1 - math.log(5)) ** 2 - 1])
+        .softmax(0).tolist()),
+     "The score is the dot product, and not minus the squared distance."),
     ("one digit", [0.1, 0.2, 0.6, 0.2, 1.0], "The way is right. Give three digits."),
     ("one digit, and 0.25 rounded up", [0.1, 0.3, 0.6, 0.2, 1.0],
      "The way is right. Give three digits."),
@@ -231,7 +239,7 @@ def additive_cases() -> list[tuple]:
     for (b, t, s, d, e, a), lengths in (
         ((2, 3, 4, 3, 2, 5), (4, 2)),
         ((3, 4, 2, 2, 3, 3), (1, 2, 2)),
-        ((1, 1, 3, 2, 4, 4), (2,)),
+        ((1, 1, 3, 4, 4, 4), (2,)),
         ((2, 3, 1, 1, 1, 1), (1, 1)),
         ((1, 2, 5, 3, 1, 2), (3,)),
     ):
@@ -423,6 +431,12 @@ ADDITIVE_MISTAKES = mistakes(
              "A weight is an exponential divided by the *sum* over the keys (not by itself)."),
         )
     ),
+    ("the padding's keys set to zero, and not hidden", lambda q, k, mask, *more: (
+        additive_attention(q, k * mask.unsqueeze(2), torch.ones_like(mask), *more)),
+     "A key of zeros still has a score, and its share. Hide the score, by minus infinity."),
+    ("the first query for all", lambda q, *more: (
+        additive_attention(q[:, :1].expand_as(q), *more)),
+     "Each query has its own scores, and its own context."),
     ("powers of 2", _additive(weigh=lambda scores, hidden, axis: _before(
         math.log(2) * scores, hidden, axis)), "The softmax takes the exponential, with base e."),
     ("the weights added up, without the keys", _additive(
@@ -502,6 +516,7 @@ def left_out_cases() -> list[tuple[Tensor, Tensor, list[float]]]:
         places = torch.arange(size) + 0.6 * torch.rand(size, generator=draw)
         places = places[torch.randperm(size, generator=draw)]
         cases.append((places, 3 * torch.randn(size, generator=draw), widths))
+    cases[1][0][3] = cases[1][0][0]  # two measurements at one place
     return cases
 
 
@@ -781,7 +796,7 @@ def masked_cases() -> list[tuple]:
     some = torch.tensor([[True, True, True, False], [True, False, True, False]])
     more = torch.randn(3, 2, 4, generator=draw)
     none_in_one = torch.tensor(
-        [[True, True, False, False], [False, False, False, False], [True, True, True, True]]
+        [[False, True, True, False], [False, False, False, False], [True, True, True, True]]
     )
     last_hidden = torch.tensor([[True, True, False]])
     example = torch.tensor([[[1.0, 1.0, 5.0]]])
@@ -1035,6 +1050,11 @@ MASKED_MISTAKES += mistakes(
          e.sum(-1, keepdim=True) + 1e-3),
      "Weights sum to exactly one. Only where nothing is to be looked at may another number stand "
      "below the line."),
+    ("a sigmoid in place of the softmax", lambda s, m: s.sigmoid() * m.unsqueeze(1),
+     "A sigmoid looks at each score on its own. The weights of a query sum to one."),
+    ("all weight on the highest score", lambda s, m: torch.nn.functional.one_hot(
+        s.masked_fill(~m.unsqueeze(1), -math.inf).argmax(-1), s.shape[-1]) * m.unsqueeze(1),
+     "The softmax gives a share to every token, to those with lower scores, too."),
     ("the mask after the softmax, divided again along the wrong axis",
      lambda s, m: (w := s.softmax(-1) * m.unsqueeze(1)) / w.sum(1, keepdim=True).clamp(min=1e-9),
      "The weights of one query sum to one: the last axis. And hide before the softmax."),
@@ -1418,8 +1438,8 @@ GREEDY_RULES = [
               "A sentence is over at its first eos, which is no word of it."),
     Invariant("each word is the likeliest after those before it", _likeliest_each,
               "After the words before it another one has a higher logit, in the last position. "
-              "Greedy means the highest: nothing is drawn at random, and all words so far are "
-              "handed to `step`."),
+              "Greedy means the highest: nothing is drawn at random, all words so far are handed "
+              "to `step`, and no word but the first `bos` is left out."),
     Invariant("a sentence goes on until it ends",
               lambda output, step, n, bos, eos, most: any(map(len, output)),
               "There are no words at all. Are the words kept that were chosen?"),
@@ -1787,6 +1807,8 @@ def _where(answer: Callable[[Tensor, int], Tensor], keys: Tensor, place: int) ->
             else f"expected a query of shape {expected}, got {tuple(query.shape)}"
         )
     weights = (keys @ query).softmax(0)
+    if weights.isnan().any():
+        raise ValueError("the weights are NaN: are all entries of the query finite?")
     most = int((weights > weights.max() - 1e-4).int().argmax())  # of equal ones the first
     does_it = most == place and weights.max() >= 0.9
     return {
@@ -2048,11 +2070,17 @@ BACK_MISTAKES = mistakes(
      lambda q, h, g: (
          _back(lambda a, h, c, g: a * (h @ g))(q, h, g)[0], back_through(q, h, g)[1]),
      "The gradient with respect to a score is a_j (h_j - c) . g, for the query as for the states."),
-    ("q times the sum of the scores' gradients",
+    ("zeros for the query, such as q times the sum of the scores' gradients",
      lambda q, h, g: (
          (_right_errors(a := (h @ q).softmax(0), h, a @ h, g).sum() * q),
          back_through(q, h, g)[1]),
-     "The slope of score j in the query is h_j: the query receives the sum of e_j h_j."),
+     "The gradients e_j of the scores sum to zero. The slope of score j in the query is h_j: the "
+     "query receives the sum of e_j h_j."),
+    ("the scores' gradients for the query's",
+     lambda q, h, g: (_errors(q, h, g), back_through(q, h, g)[1]),
+     "From each score its gradient goes on to the query, times h_j: (D,), not (S,)."),
+    ("g taken for ones", lambda q, h, g: back_through(q, h, torch.ones_like(g)),
+     "g is the gradient with respect to the context: what comes after it multiplies."),
     ("g for the query's gradient", lambda q, h, g: (g, back_through(q, h, g)[1]),
      "The query enters the scores: it receives the sum of e_j h_j."),
     ("the query's gradient by the weights, (a . g)",
@@ -2232,15 +2260,21 @@ EXERCISES = [
         reference=slopes,
         cases=slope_cases,
         mistakes=SLOPE_MISTAKES,
-        invariants=[
-            Invariant(
-                "the rows sum to zero",
-                lambda output, *case: bool(
-                    torch.as_tensor(output).double().sum(0).abs().max() < 1e-4
-                ),
-                "If all scores rise by the same amount, no weight changes, and no context.",
-            )
-        ],
+        invariants=Family(
+            nearly(
+                "Are two contexts subtracted, and divided by the step between their scores? Such a "
+                "step is too large: derive the slope itself."
+            ),
+            [
+                Invariant(
+                    "the rows sum to zero",
+                    lambda output, *case: bool(
+                        torch.as_tensor(output).double().sum(0).abs().max() < 1e-4
+                    ),
+                    "If all scores rise by the same amount, no weight changes, and no context.",
+                )
+            ],
+        ),
     ),
     Exercise(
         number="3.9",

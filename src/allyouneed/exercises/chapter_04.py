@@ -137,6 +137,11 @@ HAND_MISTAKES = mistakes(
     ("the last word left out of the new vector", [
         *look_by_hand(VERY)[:3], 0.0, 3 * look_by_hand(VERY)[0], 0.0, look_by_hand(VERY)[0]],
      "The weights are right. The vector of dog comes in, too, with its weight."),
+    ("scores divided by the width", look_by_hand(shares(0.5, 0.5, 0.25)),
+     "Four is the number of entries. Here the scores are plain dot products."),
+    ("the old vector taken off",
+     [*VERY, *(a - b for a, b in zip(look_by_hand(VERY)[3:], VERY_CUTE_DOG[0], strict=True))],
+     "The new vector is the average alone, equation (4.5). It takes the place of the old one."),
     ("the softmax taken twice", look_by_hand(shares(*VERY)),
      "The softmax of the scores are the weights. A second one makes them more even."),
 )  # fmt: skip
@@ -203,7 +208,7 @@ def cosine_cases() -> list[tuple[Tensor]]:
     draw = torch.Generator().manual_seed(42)
     x, far, tiny, one = (torch.randn(t, 3, generator=draw) for t in (4, 5, 3, 1))
     zero = torch.randn(4, 2, generator=draw)
-    zero[2] = 0.0
+    zero[:3] = torch.tensor([[1.0, 0.0], [0.0, 1.0], [0.0, 0.0]])
     printed = torch.tensor([[2.0, 0.0], [1.0, 1.0], [0.0, 0.0]])
     vectors = printed, x, 5 * far, 0.02 * tiny, one, zero, torch.zeros(2, 2)
     return [(v @ v.T,) for v in vectors]
@@ -1290,6 +1295,8 @@ BATCH_MISTAKES = mistakes(
         ("the softmax over the batch", "the weights transposed"),
         ("a scale added", "the weights transposed"),
     ]),
+    ("the softmax of exponentials", lambda x: _products(x).exp().softmax(-1) @ x,
+     "`softmax` takes the exponentials itself."),
     ("the mean over the words at the end", lambda x: self_attend(x).mean(1),
      "One new vector for each word is asked for, (B, T, D)."),
     ("the word itself hidden",
@@ -1325,6 +1332,11 @@ def _first_for_all(x: Tensor) -> Tensor:
     return _products(x)[:1].softmax(-1) @ x
 
 
+def _one_entry_of_all(x: Tensor) -> Tensor:
+    x[:, -1, 0] = x[:, -1, 0].mean()
+    return x
+
+
 _SOME = torch.randn(3, 4, 5, generator=torch.Generator().manual_seed(51))
 
 
@@ -1356,6 +1368,8 @@ LAYERS: dict[str, Callable[[Tensor], Tensor]] = dict(
          lambda x: torch.cat([(x[:1] + x[-1:]) / 2, x[1:]])),
         ("the first words of all sentences averaged, and no other words",
          lambda x: torch.cat([x[:, :1].mean(0, keepdim=True).expand_as(x[:, :1]), x[:, 1:]], 1)),
+        ("the first entries of the last words averaged, and no other numbers",
+         lambda x: _one_entry_of_all(x.clone())),
     )
 )  # fmt: skip
 APART_RULES = rules(
@@ -1385,6 +1399,8 @@ APART_RULES = rules(
         "when the last changes: look at all of them.",
         "the first words of all sentences averaged, and no other words": "It shows in the first "
         "word of each sentence when another sentence changes: look at all words.",
+        "the first entries of the last words averaged, and no other numbers": "It shows in one "
+        "entry of the last word when another sentence changes: look at all numbers.",
     },
     "Its sentences do not read each other. Do you compare only sentences that you have not "
     "changed, and leave room for rounding?",
@@ -1749,7 +1765,7 @@ CHAIN_MISTAKES = mistakes(
     ("the chain the other way", lambda n: chain(n).flip(0),
      "Each attends to the one before. Word i should attend to word i + 1."),
     ("one vector for each column", lambda n: chain(n).T,
-     "A word is a row: the shape is (n, D)."),
+     "A word is a row: the shape is (n, D), with n rows."),
     ("another number of vectors than n", lambda n: chain(n + 1),
      "There should be n vectors, as many as words. The last one attends to itself."),
     ("two words, whatever n is", lambda n: chain(2)[:, :2],

@@ -13,6 +13,7 @@ from torch.nn.functional import normalize
 
 from .compare import kind
 from .core import Case, Exercise, Family, Invariant, mistakes
+from .likeness import nearly
 from .pairs import by_place, combined, pairs
 
 ROOT_BEFORE = "Divide the scores, before they go into the softmax."
@@ -416,8 +417,9 @@ SPREAD_MISTAKES = mistakes(
      "both are roots."),
     ("d_k under a root in the variance", [144.0, 6.0, 12.0],
      "The variances of d_k = 16 products add up: 16 times 36."),
-    ("divided by the fourth root of d_k in the second place", [576.0, 12.0, 24.0],
-     "The scores are divided by the root of 16, which is 4."),
+    ("divided by the fourth root of d_k in the second place, or the variance by the root",
+     [576.0, 12.0, 24.0],
+     "The scores are divided by the root of 16, which is 4, and so is their standard deviation."),
     ("a root too many in the third place", [576.0, 6.0, 6**0.5],
      "The divisor is the standard deviation of q . k itself, the root of the variance."),
     ("a variance divided by the root in the second place", [576.0, 9.0, 24.0],
@@ -906,13 +908,13 @@ MENDED_MISTAKES = mistakes(
          / (w.sum(-1, keepdim=True) + 1e-3)
      ) @ v,
      "Weights of one query sum to exactly one. Hide the scores before the softmax."),
-    ("what is left shared out again, with a floor below the line",
+    ("hardly anything left where hidden keys score far higher",
      lambda q, k, v, mask: (
          (w := (_raw(q, k) / q.shape[-1] ** 0.5).softmax(-1) * mask)
          / w.sum(-1, keepdim=True).clamp(min=1e-9)
      ) @ v,
-     "Where a hidden key scores far higher than those in view, what is left of the softmax is less "
-     "than the floor, and the output shrinks to 0. Hide the scores before the softmax."),
+     "A hidden key, or a finite number in its place, takes nearly all. What is left is next to "
+     "nothing, less than a floor below the line. Hide the scores before, by minus infinity."),
     *combined(_masked_with, MASKED_SLIPS, but=MASKED_BUT),
     ("the mask on the values", lambda q, k, v, mask: (
         (_raw(q, k) / q.shape[-1] ** 0.5).softmax(-1) @ (v * mask.any(-2).unsqueeze(-1))
@@ -1043,12 +1045,23 @@ MENDED_MISTAKES = mistakes(
     ("outputs of one for a query that may attend to nothing",
      lambda q, k, v, mask: mended(q, k, v, mask).masked_fill(~mask.any(-1, keepdim=True), 1.0),
      "Such a query gets zeros: it has nothing to average."),
+    ("always divided by 8",
+     lambda q, k, v, mask: mended(q * q.shape[-1] ** 0.5 / 8, k, v, mask), BASE_MODEL),
+    ("a mask of as many queries as keys transposed",
+     lambda q, k, v, mask: mended(
+         q, k, v, mask.mT if mask.shape[-2] == mask.shape[-1] else mask),
+     "Its rows are queries and its columns keys, as in the scores."),
     ("powers of 2 in place of exponentials",
      lambda q, k, v, mask: mended(q * math.log(2), k, v, mask),
      "The softmax has the natural exponential, with the base e."),
 )  # fmt: skip
 
 # 6.6 back through attention
+
+STEP = (
+    "Are two outcomes subtracted, and divided by the step between their scores? Such a step is too "
+    "large: derive the slope itself."
+)
 
 
 def scores_gradient(scores: Tensor, v: Tensor, g: Tensor) -> Tensor:
@@ -1072,6 +1085,12 @@ GRADIENT_MISTAKES = mistakes(
     ("each key on its own, with p (1 - p)",
      lambda scores, v, g: _p(scores) * (1 - _p(scores)) * (v @ g),
      "This uses the diagonal of the Jacobian alone. Each score moves every weight."),
+    ("the other keys alone",
+     lambda scores, v, g: _p(scores) * (_p(scores) * (v @ g) - _p(scores) @ (v @ g)),
+     "These are the slopes beside the diagonal. A key's own weight moves, too: by p (1 - p)."),
+    ("back through the logarithm of the softmax",
+     lambda scores, v, g: v @ g - _p(scores) * (v @ g).sum(),
+     "`log_softmax` has this slope. The weights themselves have diag(p) - p^T p, equation (6.8)."),
     ("the weighted mean alone", lambda scores, v, g: -_p(scores) * (_p(scores) @ (v @ g)),
      "This is the second half of equation (6.8). Its first half, diag(p), is missing."),
     ("the softmax taken of weights", lambda scores, v, g: scores_gradient(_p(scores), v, g),
@@ -1256,6 +1275,8 @@ ENTROPY_MISTAKES = mistakes(
     ("the plain mean of the terms for the entropy",
      lambda s: -_p(s) * (_p(s).log() + _h(s) / len(s)),
      "The entropy is the sum of -p ln p, and is not divided by the number of scores."),
+    ("divided by ln S", lambda s: entropy_gradient(s) / max(math.log(len(s)), 1e-9),
+     "The entropy of equation (6.5) is not a share of the highest one."),
     ("the entropy left out", lambda s: -_p(s) * _p(s).log(),
      "These are the terms of the entropy itself. When a score rises, all weights move."),
     ("the slope in the weight, times the weight", lambda s: -_p(s) * (_p(s).log() + 1),
@@ -1418,7 +1439,7 @@ TEMPERATURE_CASES = [
     (torch.tensor([0.3, -1.2, 2.0, 0.1, 0.9]), 1.2),
     (torch.tensor([3000.0, -1200.0, 800.0, 2500.0]), 0.4),
     (torch.tensor([0.001, 0.004, -0.002]), 0.7),
-    (torch.tensor([5.0, 4.0, 4.0, 1.0, 0.0, -3.0]), 1.7),
+    (torch.tensor([5.0, 4.0, 4.0, 1.0, 0.0, -3.0]) + 8000, 1.0),
     (torch.tensor([9000.0, -4000.0, 2500.0]), 1.09),  # at some 40,000
     (torch.tensor([0.002, 0.001]), 0.1),
 ]
@@ -1586,14 +1607,15 @@ def _how_near(
     if not all(isinstance(one, float) and one >= 0 for one in got):
         return None
     off = [
-        (float(case[0].abs().max()), one - case[1]) for case, one in zip(cases, got, strict=True)
+        (float(case[0].max() - case[0].min()), one - case[1])
+        for case, one in zip(cases, got, strict=True)
     ]
     far = [(size, by) for size, by in off if abs(by) >= NEAR]
     if not far:
         return (
             "near in every case, and not near enough",
-            "The search ends too early, or its steps are too coarse: halve what lies between some "
-            "fifty times, over the logarithm of the temperature.",
+            "The search ends too early, its steps are too coarse, or its limits are too near: "
+            "halve what lies between some fifty times, over the logarithm of the temperature.",
         )
     ends = {
         "cold": all(one < NEAR for one, (_, by) in zip(got, off, strict=True) if abs(by) >= NEAR),
@@ -1604,12 +1626,12 @@ def _how_near(
         ),
     }
     stuck = next((end for end, there in ends.items() if there), None)
-    if stuck and len(far) < len(off) and min(size for size, _ in far) < 0.01:
+    if stuck and len(far) < len(off) and min(size for size, _ in far) < 10:
         return (
             f"a search that gets stuck at the {stuck} end",
             "Not in every case: is there NaN? Where a weight rounds to 0, 0 times its logarithm is "
             "NaN; the exponential of a large number is infinite; and every comparison with NaN is "
-            "False, so that the search goes one way alone.",
+            "False, so that the search goes one way alone. Or was it for other scores than these?",
         )
     if all(by < 0 if size > 1000 else by > 0 and size < 0.01 for size, by in far):
         return (
@@ -1681,6 +1703,7 @@ EXERCISES = [
         reference=scores_gradient,
         cases=gradient_cases,
         mistakes=GRADIENT_MISTAKES,
+        invariants=Family(nearly(STEP)),
     ),
     Exercise(
         number="6.7",
@@ -1689,6 +1712,7 @@ EXERCISES = [
         reference=entropy_gradient,
         cases=entropy_cases,
         mistakes=ENTROPY_MISTAKES,
+        invariants=Family(nearly(STEP)),
         atol=1e-5,
     ),
     Exercise(

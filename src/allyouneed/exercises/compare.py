@@ -244,11 +244,12 @@ def same(got: Any, want: Any, rtol: float, atol: float) -> bool:
 
 
 def alike(got: Any, want: Any) -> bool:
-    """Whether a rule about values can be asked: both are numbers of one shape, or neither is."""
+    """Whether a rule about values can be asked: both are numbers of one shape, or neither is; and
+    NaN, of which no rule holds, is not in the one alone."""
     a, b = array(got), array(want)
     if a is None or b is None:
         return a is b and kind(got).split(" of")[0] == kind(want).split(" of")[0]
-    return a.shape == b.shape
+    return a.shape == b.shape and bool(np.isnan(a).any() <= np.isnan(b).any())
 
 
 def kind_of(a: np.ndarray) -> str:

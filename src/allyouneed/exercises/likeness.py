@@ -282,6 +282,20 @@ def named_turn(
     return str(names[min(names)]).replace("the right answer, but", f"the right answer, but {words}")
 
 
+def nearly(why: str, within: float = 0.05) -> Callable[..., tuple[str, str] | None]:
+    """For a `Family`: names an answer that is near the right one in all cases, and not exact."""
+
+    def named(cases: Any, got: list[Any], want: list[Any]) -> tuple[str, str] | None:
+        both = [(array(a), array(b)) for a, b in zip(got, want, strict=True)]
+        near = all(
+            a is not None and a.shape == b.shape and (abs(a - 1.0 * b) <= within).all()
+            for a, b in both
+        )
+        return ("near in every case, and not exact", why) if near else None
+
+    return named
+
+
 NAN = (
     "NaN, no number, comes of 0 / 0, of infinity less infinity, of 0 times infinity, and of a root "
     "or a logarithm of what is below 0; and of whatever is computed with it."
