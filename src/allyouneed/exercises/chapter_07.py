@@ -170,6 +170,8 @@ def _counts(
 
 
 COUNT_MISTAKES = mistakes(
+    ("the first two numbers exchanged", _counts(one=SQUARE, every=SQUARE // 8),
+     "One head has 512 x 64 numbers, all heads together have 512 x 512."),
     ("a head that reads only its own piece of the input",
      [NARROW, N_HEADS * NARROW, 4 * N_HEADS * NARROW, 4 * N_HEADS * NARROW + 4 * D_MODEL],
      "A head's queries are narrow, but they are made from all 512 entries: W_i^Q has d_model rows "
@@ -265,6 +267,7 @@ COUNT_MISTAKES = mistakes(
         ("biases for every head", {"biases": 32 * D_MODEL}, "The heads share the four biases."),
     ], but=[
         ("a square of d_k for one head", "eight squares of d_k for all heads"),
+        ("a full matrix for one head", "eight squares of d_k for all heads"),
         ("a full matrix for one head", "eight full matrices for all heads"),
         ("three matrices instead of four", "three biases"),
         ("the layer once for every head", "biases for every head"),
@@ -412,6 +415,8 @@ UNFUSED_MISTAKES = mistakes(
     ("the first head for every head",
      _of_each(lambda one: one[:, :1].expand_as(one)),
      "Head i owns the entries from 3 d_k i on. Does the slice move on with the loop?"),
+    ("the last head for every head", _of_each(lambda one: one[:, -1:].expand_as(one)),
+     "Head i owns the entries from 3 d_k i on. Does the loop write over what it has found?"),
     ("the first sentence alone", lambda x, n_heads: unfused(x[:1], n_heads),
      "The batch holds several sentences. Is the `return` inside the loop?"),
     ("the heads before the sentences", _of_each(lambda one: one.transpose(0, 1)),
@@ -650,6 +655,12 @@ PRUNED_MISTAKES = mistakes(
          )
      ),
      "A band is d_k = D / n_heads wide."),
+    ("the queries and the keys not cut",
+     lambda w_q, w_k, *rest: (w_q, w_k, *pruned(w_q, w_k, *rest)[2:]),
+     "The smaller layer has smaller queries and keys, too."),
+    ("the queries' matrix three times",
+     lambda w_q, w_k, w_v, *rest: pruned(w_q, w_q, w_q, *rest),
+     "Keys and values have matrices of their own."),
     ("the keys not cut",
      lambda w_q, w_k, w_v, w_o, n_heads, keep: tuple(
          w_k if i == 1 else w for i, w in enumerate(pruned(w_q, w_k, w_v, w_o, n_heads, keep))
@@ -1032,6 +1043,20 @@ MULTI_HEAD_MISTAKES = mistakes(
      "Queries, keys and values are x times w_q, w_k and w_v; and the merged heads meet W^O."),
     ("the queries made by w_k", lambda x, w_q, w_k, *rest: _multi_head(x, w_k, w_k, *rest),
      "Queries are x @ w_q."),
+    ("x for the keys", lambda x, w_q, w_k, *rest: _multi_head(x, w_q, torch.eye(len(w_k)), *rest),
+     "Keys are x @ w_k."),
+    ("all three made by w_q",
+     lambda x, w_q, w_k, w_v, *rest: _multi_head(x, w_q, w_q, w_q, *rest),
+     "Keys are x @ w_k, and values x @ w_v."),
+    ("the first head's weights for all", _change(hide=lambda s: s[:, :1].expand_as(s)),
+     "Every head has scores, and so weights, of its own."),
+    ("the first head for all heads", _change(
+        merge=lambda heads: merge(heads[:, :1].expand_as(heads))),
+     "Each head is put in its own place, beside the others."),
+    ("the weights in place of the outputs", lambda x, w_q, w_k, w_v, w_o, n_heads: (
+        split(x @ w_q, n_heads) @ split(x @ w_k, n_heads).mT / (x.shape[-1] / n_heads) ** 0.5
+     ).softmax(-1),
+     "With the weights each head averages its values; merged, these meet W^O."),
     ("the values made by w_q",
      lambda x, w_q, w_k, w_v, *rest: _multi_head(x, w_q, w_k, w_q, *rest),
      "Values are x @ w_v."),
@@ -1375,9 +1400,10 @@ MODULE_MISTAKES = mistakes(
      _but(weigh=lambda self, scores, mask: (scores + mask).softmax(-1)),
      "Added, True is 1 and False is 0: that hides nothing. Where the mask is False, the score "
      "becomes minus infinity."),
-    ("a mask of four axes left out",
+    ("a mask of four axes left out, or one in which a query finds nothing",
      _forward(lambda q, k, v, mask: (q, k, v, mask if mask is None or mask.dim() == 2 else None)),
-     "A mask may have four axes, (B, H, T, S), of which those of size 1 are spread out."),
+     "A mask may have four axes, (B, H, T, S), of which those of size 1 are spread out. And where "
+     "one query finds nothing, the others still have their masks."),
     ("the first head's mask for all heads",
      _forward(lambda q, k, v, mask: (q, k, v, _first(mask, heads=True))),
      "A mask of four axes may say something else to each head."),
@@ -1399,6 +1425,16 @@ MODULE_MISTAKES = mistakes(
      ),
      "The hidden keys had their share, exp(0) = 1, before it was struck out, so what is left sums "
      "to less than one. Hide the scores with minus infinity."),
+    ("the mask after the softmax, and what is left shared out again",
+     _but(weigh=lambda self, scores, mask: _shares(scores.softmax(-1) * mask).nan_to_num()),
+     "With a pencil this is right. In floating point a hidden key with a far higher score leaves "
+     "nothing to share. Hide the scores before the softmax."),
+    ("exponentials of the scores as they are", _but(
+        weigh=lambda self, scores, mask: _shares(scores.exp() * mask).nan_to_num()),
+     "The exponential of 100 is infinite. `softmax` takes the highest score off before it."),
+    ("scores cut at a limit", _but(
+        weigh=lambda self, scores, mask: ManyHeads.weigh(self, scores.clamp(-80, 80), mask)),
+     "Scores beyond the limit become equal, and with them their weights."),
     ("the mask after the softmax", _but(weigh=lambda self, scores, mask: scores.softmax(-1) * mask),
      "Hidden keys had their share before it was struck out, so what is left sums to less than one. "
      "Hide the scores before the softmax."),
