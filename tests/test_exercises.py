@@ -235,6 +235,35 @@ def test_a_share_that_is_no_number_is_not_near():
     assert verdict.mistake == "no number (nan), in every case"
 
 
+def test_no_rule_about_numbers_is_broken_by_nan():
+    """3.4: a mean of squares is never negative, which NaN is not, either."""
+    message = examine("3.4", lambda *case: [-1.0] * len(case[2])).message
+    assert "no error below zero" in message
+    message = examine("3.4", lambda *case: [math.nan] * len(case[2])).message
+    assert "no error below zero" not in message and "nan" in message
+
+
+@pytest.mark.parametrize("number", ["3.8", "6.6", "6.7"])
+def test_a_difference_with_a_large_step_is_near_and_not_exact(number):
+    """A slope as the difference of two outcomes, a twentieth apart."""
+    (exercise,) = (e for e in EVERY if e.number == number)
+
+    def outcome(scores, v=None, g=None):
+        p = scores.softmax(-1)
+        if v is None:
+            return torch.special.entr(p).sum()
+        return p @ v if g is None else p @ v @ g
+
+    def difference(scores, *rest):
+        steps = 0.05 * torch.eye(len(scores))
+        return torch.stack(
+            [(outcome(scores + step, *rest) - outcome(scores, *rest)) / 0.05 for step in steps]
+        )
+
+    assert core.examine(number, difference).mistake == "near in every case, and not exact"
+    assert core.examine(number, exercise.reference).status == "correct"
+
+
 def test_what_an_answer_is_turned_into_is_not_told_as_what_came():
     """12.2 compares infinity in place of NaN."""
     message = examine("12.2", lambda *case: torch.tensor(float("nan"))).message

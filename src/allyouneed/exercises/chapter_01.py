@@ -195,7 +195,7 @@ MERGE_CASES = [
     (["▁", "ch", "a", "t", "h", "a", "b"], ("h", "a")),
     (["x", "y", "x", "z", "x", "y", "y", "x"], ("x", "y")),
     (["q", "ab", "c", "a", "bc", "ab", "cd"], ("ab", "c")),
-    (["▁", "a", "t", "a"], ("▁", "a")),
+    (["▁", "a", "▁", "."], ("▁", ".")),
     (["x"], ("x", "y")),
 ]
 
@@ -529,6 +529,11 @@ MERGE_MISTAKES = mistakes(
      lambda symbols, pair: re.sub(
          re.escape(" ".join(pair)) + r"(?!\S)", "".join(pair), " ".join(symbols)).split(),
      "Before the pair a symbol has to begin, `(?<!\\S)`: h a was found in ch a."),
+    ("the pair read as a regular expression",
+     lambda symbols, pair: re.sub(
+         r"(?<!\S)" + " ".join(pair) + r"(?!\S)", "".join(pair), " ".join(symbols)).split(),
+     "There a point stands for any letter, and other marks have meanings of their own: "
+     "`re.escape`."),
     ("all merged that is not the pair", _merged_where(
         lambda two, pair: len(two) == 2 and two != [*pair]),
      "`==`, not `!=`: what is the pair is merged, and the rest stays."),

@@ -237,7 +237,7 @@ def additive_cases() -> list[tuple]:
     one = [[[1.0, 0.0]]], [[[0.0, 1.0], [0.0, 3.0]]], [[True, False]]
     cases = [(*map(torch.tensor, one), torch.eye(2), torch.eye(2), torch.ones(2))]
     for (b, t, s, d, e, a), lengths in (
-        ((2, 3, 4, 3, 2, 5), (4, 2)),
+        ((2, 3, 4, 3, 2, 5), (3, 2)),
         ((3, 4, 2, 2, 3, 3), (1, 2, 2)),
         ((1, 1, 3, 4, 4, 4), (2,)),
         ((2, 3, 1, 1, 1, 1), (1, 1)),
@@ -246,6 +246,7 @@ def additive_cases() -> list[tuple]:
         shapes = (b, t, d), (b, s, e), (d, a), (e, a), (a,)
         q, k, w_q, w_k, v = (1.5 * torch.randn(*shape, generator=draw) for shape in shapes)
         cases.append((q, k, torch.arange(s) < torch.tensor(lengths).unsqueeze(1), w_q, w_k, v))
+    cases[1][2][1] = cases[1][2][1].flip(0)  # padding in front
     return cases
 
 

@@ -1430,7 +1430,8 @@ MODULE_MISTAKES = mistakes(
      "With a pencil this is right. In floating point a hidden key with a far higher score leaves "
      "nothing to share. Hide the scores before the softmax."),
     ("exponentials of the scores as they are", _but(
-        weigh=lambda self, scores, mask: _shares(scores.exp() * mask).nan_to_num()),
+        weigh=lambda self, scores, mask: _shares(
+            scores.masked_fill(~mask, -math.inf).exp()).nan_to_num()),
      "The exponential of 100 is infinite. `softmax` takes the highest score off before it."),
     ("scores cut at a limit", _but(
         weigh=lambda self, scores, mask: ManyHeads.weigh(self, scores.clamp(-80, 80), mask)),
@@ -1535,6 +1536,10 @@ MODULE_MISTAKES = mistakes(
      "Keys are there to be compared with the query. What is averaged are the values."),
     ("the values made by w_k", _shared("w_v", "w_k"),
      "Each of the three has a layer of its own: values are w_v(v)."),
+    *((f"one layer for queries, keys and values, {name}",
+       _but(forward=lambda self, *inputs, name=name: _renamed(
+           self, dict.fromkeys(LAYERS[:3], name), *inputs)),
+       "Each of the three has a layer of its own: w_q, w_k and w_v.") for name in ("w_q", "w_v")),
     ("the keys made by w_q", _shared("w_k", "w_q"),
      "Each of the three has a layer of its own: keys are w_k(k)."),
     ("keys made of the values' vectors", _forward(lambda q, k, v, mask: (q, v, v, mask)),
