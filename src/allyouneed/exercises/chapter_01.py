@@ -584,7 +584,7 @@ def _what_they_need(answer: Any) -> dict[str, str]:
     """Whether the merges could have been learned, and how the two ways cut the two words."""
     if not isinstance(answer, list | tuple) or len(answer) != 3:
         return {"form": "not three things: a list of merges and two words"}
-    merges, words = [tuple(pair) for pair in answer[0]], [str(word) for word in answer[1:]]
+    merges, words = [tuple(map(str, pair)) for pair in answer[0]], answer[1:]
     merges = [tuple(symbol.replace("_", "▁") for symbol in pair) for pair in merges]
     made: list[str] = []
     for pair in merges:
@@ -597,7 +597,7 @@ def _what_they_need(answer: Any) -> dict[str, str]:
         return {"form": "more than six merges"}
     if len(set(made)) < len(made):
         return {"form": "one symbol made twice"}
-    if not all(word.isalpha() for word in words):
+    if not all(isinstance(word, str) and word.isalpha() for word in words):
         return {"form": "words that are not of letters alone"}
     found = {"form": "as asked"}
     for which, word in zip(("first", "second"), words, strict=True):

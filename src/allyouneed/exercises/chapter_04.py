@@ -1706,9 +1706,10 @@ def chain(n: int) -> Tensor:
 def whom(answer: Callable, n: int) -> list[str] | str:
     """For each word where more than nine tenths of its attention go, if anywhere."""
     x = torch.as_tensor(answer(n)).double()
-    if x.ndim != 2 or len(x) != n:
-        side = x.ndim == 2 and x.shape[1] == n
-        return f"not of shape ({n}, D), but {('otherwise', f'(D, {n})')[side]}"
+    if x.ndim != 2:
+        raise ValueError(f"expected a table, ({n}, D), got {kind(x)}")
+    if len(x) != n:
+        return f"not of shape ({n}, D), but {('otherwise', f'(D, {n})')[x.shape[1] == n]}"
     if not x.isfinite().all():
         raise ValueError("expected finite numbers, got infinity or NaN among them")
     names = []
