@@ -110,6 +110,9 @@ TOLD = {  # what the input of a reader's test may lack, by what it is called wit
     "3.7": (chapter_03.SUSPECTS, chapter_03.TEST_LACKS, True),
     "4.8": (chapter_04.LAYERS, chapter_04.APART_LACKS, False),
     "7.10": (chapter_07.CUTS, chapter_07.CUT_LACKS, True),
+    "9.4": (chapter_09.ALL_EMBEDS, chapter_09.EMBED_LACKS, True),
+    "10.2": (chapter_10.ALL_NORMS, chapter_10.NORM_LACKS, True),
+    "12.6": (chapter_12.CLIPS, chapter_12.CLIP_LACKS, True),
     "13.3": (chapter_13.ALL_SEARCHES, chapter_13.BEAM_LACKS, True),
 }
 
