@@ -110,6 +110,9 @@ TOLD = {  # what the input of a reader's test may lack, by what it is called wit
     "3.7": (chapter_03.SUSPECTS, chapter_03.TEST_LACKS, True),
     "4.8": (chapter_04.LAYERS, chapter_04.APART_LACKS, False),
     "7.10": (chapter_07.CUTS, chapter_07.CUT_LACKS, True),
+    "9.4": (chapter_09.ALL_EMBEDS, chapter_09.EMBED_LACKS, True),
+    "10.2": (chapter_10.ALL_NORMS, chapter_10.NORM_LACKS, True),
+    "12.6": (chapter_12.CLIPS, chapter_12.CLIP_LACKS, True),
     "13.3": (chapter_13.ALL_SEARCHES, chapter_13.BEAM_LACKS, True),
 }
 
@@ -150,6 +153,27 @@ def test_input_is_not_blamed_for_what_a_test_does_not_look_at():
         return attention(torch.randn(2, 3, 4), torch.randn(2, 4, 5), mask).shape == (2, 3, 5)
 
     assert examine("3.7", shapes).mistake == "everything passes"
+
+
+def test_a_tolerance_is_not_called_a_size():
+    """What T = D lets pass, a tolerance of 1 may let pass as well: the input is looked at."""
+    given = chapter_09._given()
+    wanted = chapter_09.embed(*given)
+    loose = examine("9.4", lambda embed: torch.allclose(embed(*given), wanted, atol=1.0))
+    assert loose.mistake.endswith("not found")
+
+
+@pytest.mark.parametrize("number", ("9.4", "12.6"))
+def test_an_error_that_counts_as_a_yes_is_named(number):
+    right = find(number).reference
+
+    def swallows(suspect):
+        try:
+            return right(suspect)
+        except Exception:
+            return True
+
+    assert examine(number, swallows).mistake == "an error taken for a yes"
 
 
 def test_a_test_that_returns_nothing_is_told_so():

@@ -6,7 +6,7 @@ import math
 import random
 from collections import Counter
 from collections.abc import Callable, Iterator
-from itertools import product
+from itertools import pairwise, product
 from typing import Any
 
 import torch
@@ -1379,12 +1379,6 @@ CACHE_MISTAKES = mistakes(
      "Scores are divided by sqrt(d_k), as in equation (1)."),
     ("divided by the root of D", _read_on(scale=lambda d, d_k: d**0.5),
      "Scores are divided by the root of d_k, the number of columns of W^Q, not of D."),
-    ("keys and values swapped", _read_on(swap=True),
-     "Keys come from W^K, values from W^V, and each belongs to its own cache."),
-    ("values made by W^K", _read_on(values="w_k"),
-     "Keys come from W^K. Values have a matrix of their own, W^V."),
-    ("keys made by W^Q", _read_on(keys="w_q"),
-     "Queries come from W^Q. Keys have a matrix of their own, W^K."),
     ("the keys ask in place of the queries", _read_on(ask="key"),
      "What is compared with the keys are the queries, x W^Q."),
     ("the softmax over the queries", _read_on(soft="over queries"),
@@ -1416,10 +1410,6 @@ CACHE_MISTAKES = mistakes(
      "The embedding is multiplied by the root of D."),
     ("no token sees itself", _read_on(see=_not_itself),
      "New token i sees the first t + i + 1 keys, its own among them."),
-    ("query and key in each other's place",
-     lambda tokens, embedding, positions, w_q, w_k, *rest: read_on(
-         tokens, embedding, positions, w_k, w_q, *rest),
-     "W^Q makes the queries, and W^K the keys, which go into the cache."),
     ("the last of the outputs alone, as a row",
      lambda *inputs: (lambda output, *cache: (output[-1:], *cache))(*read_on(*inputs)),
      "Each of the n new tokens has an output: (n, K)."),
@@ -2075,6 +2065,7 @@ HIGHEST_CASES = [
     (-3.3, 0, 9, 1.4, 0.6),
     (-0.4, 1, 8, 0.0, 0.95),
     (-5.0, 7, 20, 0.6, 1.0),
+    (-0.1, 1, 40, 3.0, 0.5),  # falls, and then rises
 ]
 
 
@@ -2121,6 +2112,14 @@ HIGHEST_BUT = [  # the longest is the highest
 ]
 
 
+def _to_the_first_fall(log_p, length, max_length, alpha, top):
+    scores = [
+        (log_p + (k - length) * math.log(top)) / _lp(k, alpha)
+        for k in range(length + 1, max_length + 1)
+    ]
+    return next((a for a, b in pairwise(scores) if b < a), scores[-1])
+
+
 HIGHEST_MISTAKES = mistakes(
     ("the cost of as many tokens as there are, and not of those to come",
      lambda log_p, length, *rest: _highest(gain=lambda k, top: length * math.log(top))(
@@ -2156,6 +2155,8 @@ HIGHEST_MISTAKES = mistakes(
     ("only the two ends", _highest(ends="ends"),
      "For small alpha the highest score can lie between the ends: try all lengths, or set the "
      "derivative to zero."),
+    ("no further than to the first fall", _to_the_first_fall,
+     "With an alpha above 1 it may fall first, and rise again: try all lengths."),
     ("it may end where it stands", _highest(first=0),
      "It is open: at least `eos` is still to come."),
     ("one token too many", _highest(last=1), "At most `max_length` tokens, `eos` among them."),

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from .compare import same
 from .core import Exercise, Invariant, mistakes
 from .pairs import combined
 from .suspects import rules, said_of, spoken
@@ -70,16 +71,6 @@ PERPLEXITY_MISTAKES = mistakes(
      "Bits are logarithms already: the perplexity is 2 to their power."),
     ("the bits of a word rounded down", lambda bits, size, words: 2 ** (bits * size // words),
      "`//` drops what is behind the point, but a word has 4.95 bits, say: `/`."),
-    ("one over the perplexity", lambda bits, size, words: 2 ** (-bits * size / words),
-     "That is the mean probability of a word. Perplexity is one over it."),
-    ("one word too many", lambda bits, size, words: 2 ** (bits * size / (words + 1)),
-     "`words` is the number of all words among which the total is shared. Nothing is added."),
-    ("one word too few", lambda bits, size, words: 2 ** (bits * size / max(words - 1, 0.5)),
-     "`words` is the number of all words among which the total is shared. Nothing is taken off."),
-    ("one byte too many", lambda bits, size, words: 2 ** (bits * (size + 1) / words),
-     "`size` is the number of all bytes that are paid for. Nothing is added."),
-    ("one byte too few", lambda bits, size, words: 2 ** (bits * (size - 1) / words),
-     "`size` is the number of all bytes that are paid for. Nothing is taken off."),
     ("the spaces left out", lambda bits, size, words: 2 ** (bits * (size - words) / words),
      "`size` is the number of all bytes, and each of them is paid for, spaces too."),
     ("the spaces counted once more", lambda bits, size, words: 2 ** (bits * (size + words) / words),
@@ -201,12 +192,6 @@ PREFIX_MISTAKES = mistakes(
     ("without the query itself",
      lambda prefix, length: _source(prefix, length)[:, None, :] | _causal(length).tril(-1),
      "A position may attend to those *up to* its own, itself included."),
-    ("a source one token too long",
-     lambda prefix, length: _source(prefix + 1, length)[:, None, :] | _causal(length),
-     "`prefix` tokens belong to the source: positions 0 to prefix - 1."),
-    ("a source one token too short",
-     lambda prefix, length: _source(prefix - 1, length)[:, None, :] | _causal(length),
-     "`prefix` tokens belong to the source: positions 0 to prefix - 1, the last one included."),
     ("queries and keys exchanged",
      lambda prefix, length: prefix_masks(prefix, length).transpose(1, 2),
      "Rows are queries and columns keys: entry [b, t, s] says whether position t may attend to "
@@ -260,9 +245,6 @@ PREFIX_MISTAKES = mistakes(
      ]),
      "That lets every query see some keys behind itself, the targets too. The source is the same "
      "columns for all queries, the first `prefix`."),
-    ("one prefix for all rows",
-     lambda prefix, length: prefix_masks(prefix[:1].expand(len(prefix)), length),
-     "Each row has a prefix of its own."),
     ("the source at the end of the row",
      lambda prefix, length: (
          (torch.arange(length) >= length - prefix[:, None])[:, None, :] | _causal(length)
@@ -348,6 +330,13 @@ LOSS_MISTAKES = mistakes(
     ("padding in the sum, and not in the count",
      lambda logits, tokens, lengths: _each(logits, tokens).sum() / (lengths - 1).sum(),
      "The number is right. The sum has padding in it, which nobody wants to predict."),
+    ("all rows put one behind the other",
+     lambda logits, tokens, lengths: (
+         F.cross_entropy(logits.flatten(0, 1)[:-1], tokens.flatten()[1:], reduction="none")
+         [_real(tokens, lengths, 0).flatten()[1:]].mean()
+     ),
+     "So the first token of a row is asked of the row before. Shift first: `logits[:, :-1]` and "
+     "`tokens[:, 1:]`."),
     ("one token taken off for all rows together",
      lambda logits, tokens, lengths: (
          _each(logits, tokens)[_real(tokens, lengths)].sum() / (lengths.sum() - 1)
@@ -407,8 +396,6 @@ LOSS_MISTAKES = mistakes(
      "padding is counted."),
     ("softmax twice", lambda logits, tokens, lengths: gpt_loss(logits.softmax(-1), tokens, lengths),
      "`cross_entropy` takes logits and does the softmax itself."),
-    ("the perplexity", lambda logits, tokens, lengths: gpt_loss(logits, tokens, lengths).exp(),
-     "Asked for is the loss in nats. Perplexity is its exponential."),
     ("a mean of the rows' means",
      lambda logits, tokens, lengths: (
          (_each(logits, tokens) * _real(tokens, lengths)).sum(1) / (lengths - 1)
@@ -436,8 +423,6 @@ LOSS_MISTAKES = mistakes(
          _each(logits, tokens)[_real(tokens, lengths)].sum() / lengths.sum()
      ),
      "Nothing predicts the first token of a row. Row b counts lengths[b] - 1 tokens."),
-    ("the minus sign missing", lambda logits, tokens, lengths: -gpt_loss(logits, tokens, lengths),
-     "Logarithms of probabilities are negative; the loss is minus their mean."),
     ("logits in place of log-probabilities",
      lambda logits, tokens, lengths: (
          -logits[:, :-1].gather(2, tokens[:, 1:, None])[..., 0][_real(tokens, lengths)].mean()
@@ -459,8 +444,6 @@ LOSS_MISTAKES = mistakes(
      ),
      "At each position the probabilities of all V tokens sum to one: softmax runs over the last "
      "axis."),
-    ("in bits", lambda logits, tokens, lengths: gpt_loss(logits, tokens, lengths) / math.log(2),
-     "Asked for are nats, the natural logarithm, as `cross_entropy` gives them."),
     ("shifted by two",
      lambda logits, tokens, lengths: F.cross_entropy(
          logits[:, :-2][_real(tokens, lengths, 2)], tokens[:, 2:][_real(tokens, lengths, 2)]
@@ -796,9 +779,10 @@ def pseudo_log_likelihood(model: Callable, tokens: Tensor, mask_token: int) -> T
 
 def pseudo_cases() -> list[tuple]:
     return [
-        (_Toy(7, 1), torch.tensor([3, 1, 4, 1, 5]), 6),
+        (_Toy(7, 1), torch.tensor([3, 1, 0, 1, 5]), 6),
         (_Toy(9, 2), torch.tensor([2, 7, 1, 8, 2, 8]), 8),
         (_Toy(5, 3), torch.tensor([1, 3, 2]), 0),
+        (_Toy(6, 4), torch.tensor([2]), 5),
     ]
 
 
@@ -893,15 +877,6 @@ PSEUDO_MISTAKES = mistakes(
      ).sum(),
      "That asks from the left only, like a GPT. A masked model sees the tokens on the right as "
      "well."),
-    ("the probability of the text",
-     lambda model, tokens, mask_token: pseudo_log_likelihood(model, tokens, mask_token).exp(),
-     "A product of probabilities. Asked for is the sum of their logarithms, which does not vanish "
-     "for long texts."),
-    ("one row for each position, not added up",
-     lambda model, tokens, mask_token: _at(
-         model, _covered(tokens, torch.eye(len(tokens), dtype=torch.bool), mask_token), tokens
-     ),
-     "The log-probabilities of all positions are added up to one number."),
     ("the first row of the batch for all positions",
      lambda model, tokens, mask_token: (
          model(_covered(tokens, torch.eye(len(tokens), dtype=torch.bool), mask_token))
@@ -945,14 +920,6 @@ PSEUDO_MISTAKES = mistakes(
          -pseudo_log_likelihood(model, tokens, mask_token) / len(tokens)
      ).exp(),
      "Asked for is the sum of log-probabilities itself, without mean, sign and exponential."),
-    ("the mean",
-     lambda model, tokens, mask_token: (
-         pseudo_log_likelihood(model, tokens, mask_token) / len(tokens)
-     ),
-     "The log-probabilities are added up. The mean forgets how long the text is."),
-    ("the loss in place of the log-probability",
-     lambda model, tokens, mask_token: -pseudo_log_likelihood(model, tokens, mask_token),
-     "Asked for is the sum of log-probabilities, a negative number."),
     ("all positions counted each time",
      lambda model, tokens, mask_token: (
          model(_covered(tokens, torch.eye(len(tokens)).bool(), mask_token))
@@ -1427,8 +1394,6 @@ ANSWER_MISTAKES = mistakes(
      "Asked for is the mean over tokens, not over rows."),
     ("divided by all real tokens", _answer_nats(over="real"),
      "The tokens of the prompts do not count: divide by the number of the answers' tokens."),
-    ("the minus sign missing", _answer_nats(sign=1),
-     "The loss is minus the mean of the log-probabilities."),
     ("softmax twice", _answer_nats(double=True),
      "`cross_entropy` takes logits and does the softmax itself."),
     ("the prompt's last token counted as well",
@@ -1657,8 +1622,6 @@ DIE_MISTAKES = mistakes(
     ("the two cases exchanged",
      lambda f, c, r: (1 - c) * math.log(f) + c * _doubt(_kept(f, c, r), f),
      "Covered are the share `covered`, and there nothing is known."),
-    ("in bits", lambda f, c, r: least_loss(f, c, r) / math.log(2),
-     "Asked for are nats: take the natural logarithm."),
     ("BERT's shares", lambda f, c, r: least_loss(f, 0.8, 0.1),
      "The shares are given: `covered` and `random`."),
     ("six faces", lambda f, c, r: least_loss(6, c, r), "The die has `faces` faces."),
@@ -1754,10 +1717,9 @@ def edit(W: Tensor, x: Tensor, y: Tensor, others: Tensor) -> tuple[Tensor, Tenso
 def edited(answer: Callable, W: Tensor, x: Tensor, y: Tensor, others: Tensor) -> Tensor:
     """What the new matrix answers to x and to the others, (1 + n, d_out)."""
     pair = answer(W, x, y, others)
-    if isinstance(pair, Tensor) and pair.shape == W.shape:
-        raise ValueError(
-            "expected B and A, a pair of matrices, got one of W's shape: their product?"
-        )
+    if isinstance(pair, Tensor):
+        words = " of W's shape: their product?" * (pair.shape == W.shape)
+        raise ValueError(f"expected B and A, a pair of matrices, got one{words}")
     B, A = (torch.as_tensor(part).double() for part in pair)
     if B.shape != (len(W), 1) or A.shape != (1, W.shape[1]):
         words = ""
@@ -1801,15 +1763,10 @@ def _edit(
                 left = left - (left @ other) / (other @ other) * other
         elif away == "at once":
             left = x - sum((x @ other) / (other @ other) * other for other in others)
-        elif away == "mean" and len(others):
-            mean = others.mean(0)
-            left = x - (x @ mean) / (mean @ mean) * mean
         elif away == "plain":
             left = x - (others @ x) @ others
         elif away == "along" and len(others):
             left = torch.linalg.lstsq(others.T, x[:, None]).solution[:, 0] @ others
-        elif away == "first" and len(others):
-            left = x - (x @ others[0]) / (others[0] @ others[0]) * others[0]
         size = {"Ax": left @ x, "xx": x @ x, "none": 1.0, "root": left.norm()}[divide]
         A = left / size
         B = {"missing": y - W @ x, "y": y, "sum": y + W @ x, "back": W @ x - y}[target]
@@ -1838,9 +1795,6 @@ EDIT_KNOWN = [
 
 
 EDIT_MISTAKES = mistakes(
-    ("all entries of A alike",
-     lambda W, x, y, others: ((y - W @ x)[:, None], torch.ones(1, len(x)) / x.sum()),
-     "A x is 1, and A has to be orthogonal to all the others as well."),
     ("the others change as well", _edit(away="none"),
      "With A along x, every key that is not orthogonal to x is changed, too. A has to be "
      "orthogonal to all the others."),
@@ -1858,10 +1812,6 @@ EDIT_MISTAKES = mistakes(
     ("each of the others taken away by itself", _edit(away="at once"),
      "The others are not orthogonal to each other, so projections on each of them do not add up to "
      "the projection on their span."),
-    ("orthogonal to the mean of the others only", _edit(away="mean"),
-     "A has to be orthogonal to every one of the others."),
-    ("orthogonal to the first of the others only", _edit(away="first"),
-     "A has to be orthogonal to every one of the others."),
     ("the others taken as orthogonal, and of length one", _edit(away="plain"),
      "The projection on their span has the inverse of `others @ others.T` in it: the others are "
      "neither orthogonal nor of length one."),
@@ -1885,6 +1835,21 @@ EDIT_MISTAKES = mistakes(
      "A x shall be 1 and A times each of the others 0. Where x is the first of the rows, its "
      "column of the pseudo-inverse is the first, too."),
 )  # fmt: skip
+
+
+EDIT_RULES = [
+    Invariant(
+        "the others keep their answers",
+        lambda new, W, x, y, others: same(new[1:], others @ W.T, 1e-3, 1e-3),
+        "A times each of them has to be 0. Such an A is what is left of x without its projection "
+        "on their span.",
+    ),
+    Invariant(
+        "x gets y",
+        lambda new, W, x, y, others: same(new[0], y, 1e-3, 1e-3),
+        "Its answer is W x + B (A x): with A x = 1, B is what is missing, y - W x.",
+    ),
+]
 
 
 # 16.10 a test of a loss
@@ -2223,6 +2188,7 @@ EXERCISES = [
         reference=edit,
         cases=edit_cases,
         mistakes=EDIT_MISTAKES,
+        invariants=EDIT_RULES,
         probe=edited,
         rtol=1e-3,
         atol=1e-3,

@@ -53,6 +53,7 @@ def spoken(said: list[Any]) -> list[Any]:
     return [known.get(one, one) if isinstance(one, str) else one for one in said]
 
 
+AN_ERROR = "an error taken for a yes"
 Calls = list[tuple]
 Lack = Callable[[Calls], bool]
 
@@ -94,6 +95,8 @@ def verdicts_on(
             return {"said": "the opposite"}
         if not calls or not passed or not all(said[name] for name in right):
             return said
+        if passed < len(said) - len(right) and _says_yes(test, lambda *given, **named: None):
+            return {"said": AN_ERROR}
         name = next((name for name, lack in (lacks or {}).items() if lack(calls)), None)
         unseen = (suspects[name] for name, one in said.items() if one and name not in right)
         if one_task:
@@ -103,6 +106,13 @@ def verdicts_on(
         return {"input": name} if name and explained else said
 
     return verdicts
+
+
+def _says_yes(test: Callable, suspect: Callable) -> bool:
+    try:
+        return plain_word(test(suspect)) is True
+    except Exception:
+        return False
 
 
 def _does_the_same(one: Callable, other: Callable, calls: Calls) -> bool:
@@ -129,7 +139,7 @@ def noted(suspect: Callable, calls: Calls) -> Callable:
 def _kept(value: Any) -> Any:
     if isinstance(value, Tensor):
         return value.detach().clone()
-    return [*value] if isinstance(value, list | tuple) else value
+    return [*map(_kept, value)] if isinstance(value, list | tuple) else value
 
 
 def each(lack: Callable[..., bool]) -> Lack:
@@ -158,6 +168,11 @@ def judged(right: Sequence[str], wrong: Mapping[str, str], refused: str) -> Nami
             if isinstance(got[0], dict)
             else {c[0]: g for c, g in zip(cases, got, strict=True)}
         )
+        if said.get("said") == AN_ERROR:
+            return AN_ERROR, (
+                "Your test says yes to a function that returns nothing. What raises an error is "
+                "not right: return False there, or let it raise."
+            )
         missed = [name for name in right if said.get(name) is False]
         passed = [name for name in wrong if said.get(name) is True]
         if not missed and not passed:  # something is said that is no yes and no no
