@@ -204,7 +204,7 @@ def lab(tmp_path):
     arguments = {"root_dir": tmp_path, "token": "", "password": "", "port": 8931, "port_retries": 0}
     command = [python, "-m", "jupyterlab", "--no-browser", "--allow-root"]
     command += [f"--ServerApp.{name}={value}" for name, value in arguments.items()]
-    with open(tmp_path / "lab.log", "w") as log:
+    with open(tmp_path / "lab.log", "w", encoding="utf-8") as log:
         server = subprocess.Popen(command, env=os.environ | home, stdout=log, stderr=log)
         for _ in range(60):
             try:
