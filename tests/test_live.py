@@ -1,14 +1,21 @@
-"""Sliders over the reader's own code, in a kernel that lives: moved as a front end moves them."""
+"""Sliders over the reader's own code, in a kernel that lives: moved as a front end moves them, and
+every week in JupyterLab, by the keyboard and the mouse."""
 
 from __future__ import annotations
 
 import importlib.util
+import os
 import queue
 import subprocess
 import sys
+import sysconfig
+import time
+from pathlib import Path
+from urllib.request import urlopen
 
 import matplotlib
 import matplotlib.pyplot as plt
+import nbformat
 import pytest
 from jupyter_client.manager import start_new_kernel
 
@@ -65,7 +72,6 @@ def test_it_is_imported_where_there_is_no_ipython():
 
 
 CELL = """
-import matplotlib; matplotlib.use("agg")
 import matplotlib.pyplot as plt
 from allyouneed import live
 
@@ -180,3 +186,55 @@ def test_a_training_is_paused_and_its_rate_moved(kernel):
     assert kernel.printed("print(training.rates[0], training.rate)") == "0.01 0.1"
     assert int(kernel.printed("print(len(training.losses))")) == made  # it has stopped
     assert kernel.printed("print(training.losses[-1] < training.losses[0])") == "True"
+
+
+@pytest.fixture
+def lab(tmp_path):
+    """The address of a notebook of both cells in a JupyterLab, installed beside what is here."""
+    code = nbformat.v4.new_code_cell
+    kernel = {"kernelspec": {"name": "python3", "display_name": "Python 3"}}
+    notebook = nbformat.v4.new_notebook(cells=[code(CELL), code(TRAIN)], metadata=kernel)
+    nbformat.write(notebook, tmp_path / "live.ipynb")
+    subprocess.run([sys.executable, "-m", "venv", tmp_path / "venv"], check=True)
+    python = tmp_path / "venv" / "bin" / "python"
+    packages = next((tmp_path / "venv" / "lib").glob("*/site-packages"))
+    (packages / "here.pth").write_text(sysconfig.get_path("purelib"), encoding="utf-8")
+    subprocess.run([python, "-m", "pip", "install", "-q", "jupyterlab>=4"], check=True)
+    home = {"HOME": str(tmp_path), "JUPYTER_PATH": str(Path(sys.prefix) / "share" / "jupyter")}
+    arguments = {"root_dir": tmp_path, "token": "", "password": "", "port": 8931, "port_retries": 0}
+    command = [python, "-m", "jupyterlab", "--no-browser", "--allow-root"]
+    command += [f"--ServerApp.{name}={value}" for name, value in arguments.items()]
+    with open(tmp_path / "lab.log", "w", encoding="utf-8") as log:
+        server = subprocess.Popen(command, env=os.environ | home, stdout=log, stderr=log)
+        for _ in range(60):
+            try:
+                urlopen("http://127.0.0.1:8931/api").close()
+                break
+            except OSError:
+                time.sleep(1)
+        yield "http://127.0.0.1:8931/lab/tree/live.ipynb"
+        server.terminate()
+        server.wait(30)
+
+
+ANEW = "([i, was]) => document.querySelectorAll('.jp-OutputArea-output img')[i].src != was"
+
+
+@pytest.mark.weekly
+def test_in_jupyterlab(browser, lab):
+    tab = browser.new_page()
+    tab.set_default_timeout(120_000)  # the kernel imports torch, and matplotlib lists its fonts
+    tab.goto(lab)
+    tab.get_by_text("| Idle").wait_for()  # the kernel: before, one is asked which to take
+    tab.get_by_role("menuitem", name="Run", exact=True).click()
+    tab.get_by_text("Run All Cells", exact=True).click()
+    picture, curve = (tab.locator(".jp-OutputArea-output img").nth(i) for i in range(2))
+    before, begun = picture.get_attribute("src"), curve.get_attribute("src")
+    tab.locator(".noUi-handle").first.press("ArrowRight")
+    tab.wait_for_function(ANEW, arg=[0, before])
+    assert tab.locator(".widget-readout").first.inner_text() == "4"
+    tab.get_by_role("button", name="go on").click()
+    tab.wait_for_function(ANEW, arg=[1, begun])
+    tab.get_by_role("button", name="pause").click()
+    tab.get_by_role("button", name="go on").wait_for()
+    tab.close()

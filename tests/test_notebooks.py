@@ -46,6 +46,13 @@ def test_exported_code_is_not_cut_off(file):
 
 
 @each_notebook
+def test_an_open_cell_is_short(file):
+    """At most 40 lines, blank ones not counted; what takes more is folded."""
+    cells = [cell for cell in code_cells(file) if "hide-input" not in cell.metadata.get("tags", [])]
+    assert max(sum(map(bool, cell.source.splitlines())) for cell in cells) <= 40
+
+
+@each_notebook
 def test_executed_and_fresh(file):
     notebook = nbformat.read(file, as_version=4)
     assert notebook.metadata.get("source_hash") == execute.source_hash(notebook), (

@@ -244,6 +244,19 @@ def test_pieces_give_what_the_whole_gives(config, pieces, seed):
     assert cache[0].length == sum(pieces)
 
 
+@pytest.mark.parametrize("window, sinks", [(None, 0), (4, 0), (4, 2)])
+def test_a_mask_goes_along_with_the_cache(window, sinks):
+    model, tokens = model_of(replace(SMALL, window=window, sinks=sinks)), ids(2, 12)
+    mask = torch.rand(2, 1, 1, 12, generator=torch.Generator().manual_seed(0)) < 0.7
+    cache, read = model.new_cache(), 0
+    with torch.no_grad():
+        whole = model(tokens, mask)
+        for piece in tokens.split([5, 1, 3, 1, 2], dim=1):
+            read += piece.shape[1]
+            found = model(piece, mask[..., :read], cache)
+            close(found, whole[:, read - piece.shape[1] : read])
+
+
 # The parts
 
 

@@ -256,7 +256,7 @@ class GroupedAttention(nn.Module):
         mask: Tensor | None = None,
         cache: RollingCache | None = None,
     ) -> Float[Tensor, "B T D"]:
-        """`mask`: what is hidden beside what `in_sight` hides, (B, 1, 1, S)."""
+        """`mask`: what is hidden beside what `in_sight` hides, (B, 1, 1, so far)."""
         config = self.config
         q = split_heads(self.w_q(x), config.n_heads)
         k = split_heads(self.w_k(x), config.n_groups)
@@ -267,6 +267,7 @@ class GroupedAttention(nn.Module):
         q, k, key_places = rotate(q, angles), rotate(k, angles), places
         if cache is not None:
             k, v, key_places = cache.add(k, v)
+            mask = None if mask is None else mask[..., key_places]
         seen = in_sight(places, key_places, config.window, config.sinks)
         seen = seen if mask is None else seen & mask
         share = config.n_heads // config.n_groups
