@@ -469,6 +469,7 @@ def placed_cases() -> list[tuple]:
     return [
         (torch.tensor([[[1.0, 0.0], [1.0, 0.0]]]),),
         *((torch.randn(*size, generator=draw),) for size in sizes),
+        (torch.zeros(1, 2, 2),),  # words of zeros have places, too
     ]
 
 
@@ -1116,6 +1117,8 @@ STEP_MISTAKES = [
         ("the right half left at zero",
          lambda k, d_model: step_in_halves(k, d_model) * (torch.arange(d_model) < d_model // 2),
          "These are the new sines alone. The right half makes the new cosines."),
+        ("no step back", lambda k, d_model: step_in_halves(max(k, 0), d_model),
+         "A negative k turns the other way. (`range(k)` is empty there.)"),
         ("full quarters", _full_quarters,
          "A new sine is made of two old entries, its own hand's: each quarter is zero but for its "
          "diagonal."),
@@ -1267,9 +1270,9 @@ ROTATE_MISTAKES = mistakes(
     ("halves paired instead of neighbours", lambda x: turn(x, angles(*x.shape[1:]), halves=True),
      "Entry i was paired with entry i + D/2. Some models do so, and it serves as well, but the "
      "task pairs the entries 2i and 2i + 1."),
-    ("the exponent not divided by D",
+    ("the exponent not divided by D; or only the first pair turned",
      lambda x: turn(x, angles(*x.shape[1:], exponent=lambda i, d: 2 * i)),
-     "The exponent is 2i / D."),
+     "The exponent is 2i / D, and every pair turns."),
     ("the exponent divided by the number of words",
      lambda x: turn(x, angles(*x.shape[1:], exponent=lambda i, d: 2 * i / x.shape[1])),
      "The exponent is 2i / D, and D is the width, the last axis of x."),

@@ -114,8 +114,8 @@ HAND_MISTAKES = mistakes(  # of "very", (0, 1, 0, 1)
      "It is the entry minus the mean: entries below the mean come out negative."),
     ("the four entries alone", [-1.0, 1.0, -2.0, 3.0],
      "The entries are right. Mean and variance go in front of them, six numbers in all."),
-    ("gamma and beta exchanged", by_hand(0.5, 0.25, [1.0, 1.0, 2.0, 3.0]),
-     "Gamma multiplies the normalised entries, beta is added."),
+    ("gamma and beta exchanged; or the signs lost", by_hand(0.5, 0.25, [1.0, 1.0, 2.0, 3.0]),
+     "Gamma multiplies the normalised entries, which lie on both sides of zero; beta is added."),
     ("the root of the mean square, without the mean",
      by_hand(0.5, 0.5, [0.0, 2**0.5, 0.0, 1 + 8**0.5]),
      "The mean is subtracted from each entry first, and the variance is the mean of the squared "
@@ -989,6 +989,8 @@ ADD_MISTAKES = mistakes(
          x + sublayer(sublayer(x)) * keep / (1 - p), gamma, beta, eps
      ),
      "The sub-layer reads x, once."),
+    ("an eps of its own", _around(lambda y, gamma, beta, eps: layer_norm(y, gamma, beta, 1e-5)),
+     "`F.layer_norm` takes 0.00001 unless told otherwise: hand it `eps`."),
     ("x normed as well", _mended(lambda x, f, norm: norm(norm(x) + f(x))),
      "x is added as it is. There is one norm, around the sum."),
     ("divided by the share that was kept",

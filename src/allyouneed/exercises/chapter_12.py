@@ -98,6 +98,7 @@ def loss_cases() -> list[tuple]:
         (logits[0], targets[0], 0.1),
         (logits[1], targets[1], 0.3),
         *((torch.tensor([[z]]), torch.tensor([[2]]), 0.1) for z in LARGE),
+        (torch.tensor([LARGE]), torch.tensor([[2, 2]]), 0.1),
     ]
 
 
@@ -260,6 +261,10 @@ LOSS_MISTAKES = mistakes(
      _variant(ours, log_softmax=lambda z: z - z.exp().sum(-1, keepdim=True).log()),
      "That is right on paper. e to the power of 1,000 overflows: take the largest logit off "
      "before, as `logsumexp` and `log_softmax` do."),
+    ("the largest logit of the whole batch taken off",
+     _variant(ours, log_softmax=lambda z: (
+         (below := z - z.max()) - below.exp().sum(-1, keepdim=True).log())),
+     "Each place has a largest logit of its own. Far below that of another, all become zero."),
     ("the logits as they are", _variant(ours, log_softmax=lambda z: z),
      "Logits are not logarithms of probabilities before `log_softmax` made them so."),
     ("the logarithm to base 2",
@@ -1648,6 +1653,9 @@ LOOP_MISTAKES = mistakes(
      lambda model, batches, optimizer: (
          one_epoch(model, batches[:1], optimizer) / len(batches)),
      "An epoch goes through all batches. Does the `return` stand in the loop?"),
+    ("the decoder reads what it is asked for",
+     _epoch((), cut=lambda read, labels, tgt: (tgt[:, 1:], tgt[:, 1:])),
+     "It reads `tgt[:, :-1]`, with `BOS` in front, and is asked for `tgt[:, 1:]`."),
     ("shifted twice", _epoch((), cut=lambda read, labels, tgt: (tgt[:, :-2], tgt[:, 2:])),
      "The labels are one place ahead, not two."),
     ("the sum of the losses in place of their mean", _epoch((), summed=True),
@@ -1923,6 +1931,12 @@ GRADIENT_MISTAKES = mistakes(
      ),
      "That is right on paper, and e to the power of 1,000 is infinite. Take the largest logit off "
      "first, as `softmax` does."),
+    ("the largest logit of the whole batch taken off",
+     lambda z, y, e: (
+         ((p := (z - z.max()).exp()) / p.sum(-1, keepdim=True) - _asked(z, y, e))
+         * (y != PAD)[:, None]
+     ),
+     "Each row has a largest logit of its own. Far below that of another, all become zero."),
     ("at the right token alone, with its share",
      lambda z, y, e: F.one_hot(y, z.shape[-1]) * loss_gradient(z, y, e),
      "Every logit moves the loss, for each is in the denominator of the softmax."),

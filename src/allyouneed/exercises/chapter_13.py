@@ -6,7 +6,7 @@ import math
 import random
 from collections import Counter
 from collections.abc import Callable, Iterator
-from itertools import product
+from itertools import pairwise, product
 from typing import Any
 
 import torch
@@ -2075,6 +2075,7 @@ HIGHEST_CASES = [
     (-3.3, 0, 9, 1.4, 0.6),
     (-0.4, 1, 8, 0.0, 0.95),
     (-5.0, 7, 20, 0.6, 1.0),
+    (-0.1, 1, 40, 3.0, 0.5),  # falls, and then rises
 ]
 
 
@@ -2121,6 +2122,14 @@ HIGHEST_BUT = [  # the longest is the highest
 ]
 
 
+def _to_the_first_fall(log_p, length, max_length, alpha, top):
+    scores = [
+        (log_p + (k - length) * math.log(top)) / _lp(k, alpha)
+        for k in range(length + 1, max_length + 1)
+    ]
+    return next((a for a, b in pairwise(scores) if b < a), scores[-1])
+
+
 HIGHEST_MISTAKES = mistakes(
     ("the cost of as many tokens as there are, and not of those to come",
      lambda log_p, length, *rest: _highest(gain=lambda k, top: length * math.log(top))(
@@ -2156,6 +2165,8 @@ HIGHEST_MISTAKES = mistakes(
     ("only the two ends", _highest(ends="ends"),
      "For small alpha the highest score can lie between the ends: try all lengths, or set the "
      "derivative to zero."),
+    ("no further than to the first fall", _to_the_first_fall,
+     "With an alpha above 1 it may fall first, and rise again: try all lengths."),
     ("it may end where it stands", _highest(first=0),
      "It is open: at least `eos` is still to come."),
     ("one token too many", _highest(last=1), "At most `max_length` tokens, `eos` among them."),

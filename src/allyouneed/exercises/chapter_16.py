@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from .compare import same
 from .core import Exercise, Invariant, mistakes
 from .pairs import combined
 from .suspects import rules, said_of, spoken
@@ -348,6 +349,13 @@ LOSS_MISTAKES = mistakes(
     ("padding in the sum, and not in the count",
      lambda logits, tokens, lengths: _each(logits, tokens).sum() / (lengths - 1).sum(),
      "The number is right. The sum has padding in it, which nobody wants to predict."),
+    ("all rows put one behind the other",
+     lambda logits, tokens, lengths: (
+         F.cross_entropy(logits.flatten(0, 1)[:-1], tokens.flatten()[1:], reduction="none")
+         [_real(tokens, lengths, 0).flatten()[1:]].mean()
+     ),
+     "So the first token of a row is asked of the row before. Shift first: `logits[:, :-1]` and "
+     "`tokens[:, 1:]`."),
     ("one token taken off for all rows together",
      lambda logits, tokens, lengths: (
          _each(logits, tokens)[_real(tokens, lengths)].sum() / (lengths.sum() - 1)
@@ -796,7 +804,7 @@ def pseudo_log_likelihood(model: Callable, tokens: Tensor, mask_token: int) -> T
 
 def pseudo_cases() -> list[tuple]:
     return [
-        (_Toy(7, 1), torch.tensor([3, 1, 4, 1, 5]), 6),
+        (_Toy(7, 1), torch.tensor([3, 1, 0, 1, 5]), 6),
         (_Toy(9, 2), torch.tensor([2, 7, 1, 8, 2, 8]), 8),
         (_Toy(5, 3), torch.tensor([1, 3, 2]), 0),
     ]
@@ -1754,10 +1762,9 @@ def edit(W: Tensor, x: Tensor, y: Tensor, others: Tensor) -> tuple[Tensor, Tenso
 def edited(answer: Callable, W: Tensor, x: Tensor, y: Tensor, others: Tensor) -> Tensor:
     """What the new matrix answers to x and to the others, (1 + n, d_out)."""
     pair = answer(W, x, y, others)
-    if isinstance(pair, Tensor) and pair.shape == W.shape:
-        raise ValueError(
-            "expected B and A, a pair of matrices, got one of W's shape: their product?"
-        )
+    if isinstance(pair, Tensor):
+        words = " of W's shape: their product?" * (pair.shape == W.shape)
+        raise ValueError(f"expected B and A, a pair of matrices, got one{words}")
     B, A = (torch.as_tensor(part).double() for part in pair)
     if B.shape != (len(W), 1) or A.shape != (1, W.shape[1]):
         words = ""
@@ -1801,15 +1808,10 @@ def _edit(
                 left = left - (left @ other) / (other @ other) * other
         elif away == "at once":
             left = x - sum((x @ other) / (other @ other) * other for other in others)
-        elif away == "mean" and len(others):
-            mean = others.mean(0)
-            left = x - (x @ mean) / (mean @ mean) * mean
         elif away == "plain":
             left = x - (others @ x) @ others
         elif away == "along" and len(others):
             left = torch.linalg.lstsq(others.T, x[:, None]).solution[:, 0] @ others
-        elif away == "first" and len(others):
-            left = x - (x @ others[0]) / (others[0] @ others[0]) * others[0]
         size = {"Ax": left @ x, "xx": x @ x, "none": 1.0, "root": left.norm()}[divide]
         A = left / size
         B = {"missing": y - W @ x, "y": y, "sum": y + W @ x, "back": W @ x - y}[target]
@@ -1838,9 +1840,6 @@ EDIT_KNOWN = [
 
 
 EDIT_MISTAKES = mistakes(
-    ("all entries of A alike",
-     lambda W, x, y, others: ((y - W @ x)[:, None], torch.ones(1, len(x)) / x.sum()),
-     "A x is 1, and A has to be orthogonal to all the others as well."),
     ("the others change as well", _edit(away="none"),
      "With A along x, every key that is not orthogonal to x is changed, too. A has to be "
      "orthogonal to all the others."),
@@ -1858,10 +1857,6 @@ EDIT_MISTAKES = mistakes(
     ("each of the others taken away by itself", _edit(away="at once"),
      "The others are not orthogonal to each other, so projections on each of them do not add up to "
      "the projection on their span."),
-    ("orthogonal to the mean of the others only", _edit(away="mean"),
-     "A has to be orthogonal to every one of the others."),
-    ("orthogonal to the first of the others only", _edit(away="first"),
-     "A has to be orthogonal to every one of the others."),
     ("the others taken as orthogonal, and of length one", _edit(away="plain"),
      "The projection on their span has the inverse of `others @ others.T` in it: the others are "
      "neither orthogonal nor of length one."),
@@ -1885,6 +1880,21 @@ EDIT_MISTAKES = mistakes(
      "A x shall be 1 and A times each of the others 0. Where x is the first of the rows, its "
      "column of the pseudo-inverse is the first, too."),
 )  # fmt: skip
+
+
+EDIT_RULES = [
+    Invariant(
+        "the others keep their answers",
+        lambda new, W, x, y, others: same(new[1:], others @ W.T, 1e-3, 1e-3),
+        "A times each of them has to be 0. Such an A is what is left of x without its projection "
+        "on their span.",
+    ),
+    Invariant(
+        "x gets y",
+        lambda new, W, x, y, others: same(new[0], y, 1e-3, 1e-3),
+        "Its answer is W x + B (A x): with A x = 1, B is what is missing, y - W x.",
+    ),
+]
 
 
 # 16.10 a test of a loss
@@ -2223,6 +2233,7 @@ EXERCISES = [
         reference=edit,
         cases=edit_cases,
         mistakes=EDIT_MISTAKES,
+        invariants=EDIT_RULES,
         probe=edited,
         rtol=1e-3,
         atol=1e-3,
