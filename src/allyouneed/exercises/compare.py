@@ -174,7 +174,7 @@ def parting(
             if part := parting(a, b, rtol, atol, f"{place}[{i}]", tell):
                 return part
         if len(got) != len(want):
-            return f"{at(place)}got {len(got)} items, expected {len(want)}"
+            return f"{at(place)}got {len(got)} item{'s' * (len(got) != 1)}, expected {len(want)}"
         return None
     if isinstance(want, set | frozenset):
         same = isinstance(got, set | frozenset | list | tuple) and set(got) == set(want)
