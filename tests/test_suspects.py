@@ -155,6 +155,27 @@ def test_input_is_not_blamed_for_what_a_test_does_not_look_at():
     assert examine("3.7", shapes).mistake == "everything passes"
 
 
+def test_a_tolerance_is_not_called_a_size():
+    """What T = D lets pass, a tolerance of 1 may let pass as well: the input is looked at."""
+    given = chapter_09._given()
+    wanted = chapter_09.embed(*given)
+    loose = examine("9.4", lambda embed: torch.allclose(embed(*given), wanted, atol=1.0))
+    assert loose.mistake.endswith("not found")
+
+
+@pytest.mark.parametrize("number", ("9.4", "12.6"))
+def test_an_error_that_counts_as_a_yes_is_named(number):
+    right = find(number).reference
+
+    def swallows(suspect):
+        try:
+            return right(suspect)
+        except Exception:
+            return True
+
+    assert examine(number, swallows).mistake == "an error taken for a yes"
+
+
 def test_a_test_that_returns_nothing_is_told_so():
     said = examine("1.7", lambda fill: print(end=str(fill([3], 5))[:0])).message
     assert "returned None" in said

@@ -1364,10 +1364,6 @@ CACHE_MISTAKES = mistakes(
     *((f"{what} without positions", _bare(what), "Queries, keys and values are all made of the "
        "same input: the embedding times the root of D, plus the position.")
       for what in ("queries", "values", "queries and keys")),
-    ("the cache read before the new ones are in it",
-     lambda *case: (lambda y, *rest: (y.nan_to_num(), *rest))(
-         *_read_on(see=lambda n, t: (torch.arange(t + n) < t).expand(n, -1))(*case)),
-     "A new token looks at itself and at the new ones before it, too."),
     ("the cache not extended", _read_on(store="none"),
      "The new keys and values must be in what is returned, or the next tokens will not see them."),
     ("the new ones in place of the old", _read_on(store="new"),

@@ -807,6 +807,7 @@ def pseudo_cases() -> list[tuple]:
         (_Toy(7, 1), torch.tensor([3, 1, 0, 1, 5]), 6),
         (_Toy(9, 2), torch.tensor([2, 7, 1, 8, 2, 8]), 8),
         (_Toy(5, 3), torch.tensor([1, 3, 2]), 0),
+        (_Toy(6, 4), torch.tensor([2]), 5),
     ]
 
 
