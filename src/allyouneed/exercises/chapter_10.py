@@ -620,9 +620,6 @@ BATCH_MISTAKES = mistakes(
     ("zeros of the padding in the sum of squares", _zeros_in_the_variance,
      "A padded place that was set to zero is still the mean away from the mean: mask the "
      "differences, not the entries."),
-    ("the mask turned round", _turned_mask,
-     "True means that there is a word. Here the padding was normalised, and the words were left "
-     "out."),
     ("the variance divided by the number of words less one", _unbiased,
      "`var` divides by n - 1 unless told otherwise. In training, batch norm divides by n: "
      "`correction=0`."),
@@ -1500,9 +1497,6 @@ FEED_MISTAKES = mistakes(
      "The hidden units of the second net are missing."),
     ("the second twice", lambda first, second: two_in_one(second, second),
      "The hidden units of the first net are missing."),
-    ("half of the sum", _joined(w_2=lambda a, b: torch.cat([a, b]) / 2,
-                                b_2=lambda a, b: (a + b) / 2),
-     "This gives the mean of the two nets. Asked for is the sum."),
     ("the difference", _joined(w_2=lambda a, b: torch.cat([a, -b]), b_2=lambda a, b: a - b),
      "Asked for is the sum of what the two give."),
     ("the sum of the two b_2, twice",
@@ -1610,8 +1604,6 @@ COUNT_MISTAKES = mistakes(
     ("a layer of the decoder", parts_and_total(2 * ATTENTION, FEED, 3 * NORMS // 2),
      "This is a decoder layer, with two attentions and three norms. The task asks for the "
      "encoder."),
-    ("all six layers", parts_and_total(6 * ATTENTION, 6 * FEED, 6 * NORMS),
-     "The task asks for one layer."),
     ("three biases in the attention",
      parts_and_total(ATTENTION + 3 * BIG_D, FEED, NORMS),
      "The paper's projections are matrices without biases."),
@@ -2108,9 +2100,6 @@ BACKWARD_MISTAKES = mistakes(
      ),
      "One gamma serves every word of every sentence: its gradient, (D), is the sum over both "
      "axes."),
-    ("dx with the sign turned",
-     _other_dx(lambda g, n, root: -(g - _m(g) - n * _m(g * n)) / root),
-     "Asked for is the gradient, not a step against it."),
     ("dgamma from what is not divided",
      lambda x, gamma, eps, above: (
          _backward(x, gamma, eps, above)[0],
@@ -2139,9 +2128,6 @@ BACKWARD_MISTAKES = mistakes(
      "The result grows with gamma by the normalised entry: that multiplies what arrives."),
     ("dx alone", lambda x, gamma, eps, above: _backward(x, gamma, eps, above)[0],
      "dx is right. Return dgamma and dbeta with it, three in all."),
-    ("the sign turned",
-     lambda *case: tuple(-one for one in _backward(*case)),
-     "All three have the opposite sign: a gradient says which way the loss grows."),
     ("the sum of g n in place of its mean", _other_dx(
         lambda g, n, root: (g - _m(g) - n * (g * n).sum(-1, keepdim=True)) / root),
      "Both are means over the entries of a word."),

@@ -219,9 +219,6 @@ LOSS_MISTAKES = mistakes(
      "The target distribution sums to more than 1. PAD gets no share; all others have it."),
     ("the sum of the logarithms in place of their mean", _variant(lambda e, v: (1.0, e, 0.0)),
      "Each of the V - 1 tokens gets smoothing / (V - 1), and not the whole of it."),
-    ("sum and number returned", lambda *case: (smoothed_loss(*case), int((case[1] != PAD).sum())),
-     "The sum is right. The chapter's function returns the number of tokens as well; here the sum "
-     "alone is asked for."),
     ("the mean in place of the sum", _variant(ours, torch.mean),
      "The task asks for the sum over tokens. Means of batches cannot be put together."),
     ("divided by all places, padding too",
@@ -247,8 +244,6 @@ LOSS_MISTAKES = mistakes(
      "How much is spread is given: use the argument."),
     ("the mean of the logits for the share, not of their logarithms", _mean_logit,
      "Both parts are logarithms of probabilities: a log-softmax of the logits comes first."),
-    ("the wrong sign", _variant(ours, lambda losses: -losses.sum()),
-     "Logarithms of probabilities are negative. The loss is minus their mean under q."),
     ("softmax twice", _variant(ours, log_softmax=lambda z: z.softmax(-1).log_softmax(-1)),
      "`log_softmax` and `cross_entropy` take logits, and do the softmax themselves."),
     ("no logarithm", _variant(ours, log_softmax=lambda z: z.softmax(-1)),
@@ -267,9 +262,6 @@ LOSS_MISTAKES = mistakes(
      "Each place has a largest logit of its own. Far below that of another, all become zero."),
     ("the logits as they are", _variant(ours, log_softmax=lambda z: z),
      "Logits are not logarithms of probabilities before `log_softmax` made them so."),
-    ("the logarithm to base 2",
-     _variant(ours, log_softmax=lambda z: z.log_softmax(-1) / math.log(2)),
-     "The loss is in nats: use the natural logarithm."),
     ("the Kullback-Leibler divergence",
      lambda logits, targets, smoothing: (
          smoothed_loss(logits, targets, smoothing) - entropy(logits, targets, smoothing)
@@ -312,23 +304,11 @@ LOSS_MISTAKES = mistakes(
          log_softmax=lambda z: z,
      ).sum(),
      "The softmax runs over the vocabulary, the last axis."),
-    ("the loss of each token",
-     lambda logits, targets, smoothing: torch.stack([
-         torch.stack([smoothed_loss(z[None, None], y[None, None], smoothing)
-                      for z, y in zip(some, those, strict=True)])
-         for some, those in zip(logits, targets, strict=True)
-     ]),
-     "Add the losses of all targets that are not PAD: one number."),
     ("the smoothing alone", _variant(lambda e, v: (1 / (v - 1), 1 / (v - 1), 0.0)),
      "The right token has 1 - smoothing, and only the share `smoothing` is spread over all."),
-    ("the losses not added up", _variant(ours, lambda losses: losses),
-     "Add the losses of all targets that are not PAD: one number."),
     ("the logits made smaller in place of a share for all",
      lambda z, y, e: _variant(lambda e, v: (1.0, 0.0, 0.0))((1 - e) * z, y, e),
      "What is smoothed is q, what the model should say, and not the logits."),
-    ("the logarithm to base 10",
-     _variant(ours, log_softmax=lambda z: z.log_softmax(-1) / math.log(10)),
-     "The loss is in nats: use the natural logarithm."),
     ("divided by V - 2", _variant(lambda e, v: (1 - e + e / (v - 2), e / (v - 2), 0.0)),
      "Only PAD gets nothing: the share is spread over V - 1 tokens, the right one among them."),
     ("padding counted, with 1 - smoothing on PAD, and the mean over all places",
@@ -350,8 +330,6 @@ SHARES = {
 FURTHER = {
     "padding counted": {"padding": True},
     "the mean in place of the sum": {"reduce": torch.mean},
-    "the logarithm to base 2": {"log_softmax": lambda z: z.log_softmax(-1) / math.log(2)},
-    "the wrong sign": {"reduce": lambda losses: -losses.sum()},
     "no logarithm": {"log_softmax": lambda z: z.softmax(-1)},
     "the logits as they are": {"log_softmax": lambda z: z},
 }
@@ -767,8 +745,6 @@ ADAM_MISTAKES = mistakes(
      "A weight that never had a gradient gives 0/0. Add eps to the root."),
     ("no root", _adam(step=lambda m, v, eps: m / (v + eps)),
      "v is an average of squares: its root has the size of a gradient."),
-    ("betas exchanged", _exchanged,
-     "beta_1 belongs to m, the average of the gradients, and beta_2 to v."),
     ("the gradient not squared", _adam(new_v=lambda v, g, b: b * v + (1 - b) * g.abs()),
      "v is the average of the squares of the gradients, not of their sizes."),
     ("v an average of the gradients", _adam(new_v=lambda v, g, b: b * v + (1 - b) * g),
@@ -990,11 +966,6 @@ MERGE_MISTAKES = mistakes(
     ("divided by the mean number of tokens twice",
      lambda gradients, tokens: merged(gradients, tokens) / (sum(tokens) / len(tokens)),
      "One division by the number of all tokens is enough."),
-    ("weighed, and not added up",
-     lambda gradients, tokens: [
-         g * n / sum(tokens) for g, n in zip(gradients, tokens, strict=True)
-     ],
-     "Each batch has its right weight. Add them up: one gradient is asked for."),
     ("the sum of the means over the mean number of tokens",
      lambda gradients, tokens: sum(gradients) / (sum(tokens) / len(tokens)),
      "The gradients are those of means already. Multiply each by its tokens, and divide the sum by "
@@ -1004,11 +975,6 @@ MERGE_MISTAKES = mistakes(
          sum(g * (sum(tokens) - n) for g, n in zip(gradients, tokens, strict=True)) / sum(tokens)
      ),
      "A batch with more tokens weighs more. Here it is the other way round."),
-    ("weighed by the tokens of the batch at the other end",
-     lambda gradients, tokens: (
-         sum(g * n for g, n in zip(gradients, tokens[::-1], strict=True)) / sum(tokens)
-     ),
-     "Each gradient belongs to the number of tokens at its own place."),
     ("the batch with the most tokens alone",
      lambda gradients, tokens: gradients[max(range(len(tokens)), key=lambda i: tokens[i])],
      "Every batch counts, by the number of its tokens."),
@@ -1033,9 +999,6 @@ MERGE_MISTAKES = mistakes(
          g * w for g, w in zip(gradients, torch.tensor(tokens).float().softmax(0), strict=True)
      ),
      "Twice as many tokens count twice: divide their numbers by the sum, without exponentials."),
-    ("divided by the number of batches once more",
-     lambda gradients, tokens: merged(gradients, tokens) / len(tokens),
-     "Divided by all tokens, it is the mean already."),
     ("the shares rounded down, by `//`",
      lambda gradients, tokens: sum(
          g * (n // sum(tokens)) for g, n in zip(gradients, tokens, strict=True)
@@ -1945,11 +1908,6 @@ GRADIENT_MISTAKES = mistakes(
     ("the padding not left out",
      lambda logits, targets, smoothing: logits.softmax(-1) - _asked(logits, targets, smoothing),
      "A row whose target is PAD asks for nothing: its gradient is zero."),
-    ("the mean over the rows",
-     lambda logits, targets, smoothing: (
-         loss_gradient(logits, targets, smoothing) / len(targets)
-     ),
-     "The loss is the sum over the targets."),
     ("the mean over the tokens",
      lambda logits, targets, smoothing: (
          loss_gradient(logits, targets, smoothing) / max(1, int((targets != PAD).sum()))
@@ -1992,8 +1950,6 @@ GRADIENT_MISTAKES = mistakes(
     ("smoothing and 1 - smoothing exchanged",
      _q(lambda one, e, V: e * one + (1 - e) / (V - 1) * _not_pad(one)),
      "The right token keeps 1 - smoothing, and smoothing is what is spread."),
-    ("summed over the rows", lambda z, y, e: loss_gradient(z, y, e).sum(0),
-     "Each row of logits has a gradient of its own: (N, V)."),
     ("smoothing for all but the right token, PAD among them",
      _q(lambda one, e, V: (1 - e) * one + (1 - one) * e / (V - 1)),
      "Of the V tokens PAD gets nothing, and the right one gets a part of the smoothing, too."),

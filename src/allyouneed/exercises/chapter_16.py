@@ -71,16 +71,6 @@ PERPLEXITY_MISTAKES = mistakes(
      "Bits are logarithms already: the perplexity is 2 to their power."),
     ("the bits of a word rounded down", lambda bits, size, words: 2 ** (bits * size // words),
      "`//` drops what is behind the point, but a word has 4.95 bits, say: `/`."),
-    ("one over the perplexity", lambda bits, size, words: 2 ** (-bits * size / words),
-     "That is the mean probability of a word. Perplexity is one over it."),
-    ("one word too many", lambda bits, size, words: 2 ** (bits * size / (words + 1)),
-     "`words` is the number of all words among which the total is shared. Nothing is added."),
-    ("one word too few", lambda bits, size, words: 2 ** (bits * size / max(words - 1, 0.5)),
-     "`words` is the number of all words among which the total is shared. Nothing is taken off."),
-    ("one byte too many", lambda bits, size, words: 2 ** (bits * (size + 1) / words),
-     "`size` is the number of all bytes that are paid for. Nothing is added."),
-    ("one byte too few", lambda bits, size, words: 2 ** (bits * (size - 1) / words),
-     "`size` is the number of all bytes that are paid for. Nothing is taken off."),
     ("the spaces left out", lambda bits, size, words: 2 ** (bits * (size - words) / words),
      "`size` is the number of all bytes, and each of them is paid for, spaces too."),
     ("the spaces counted once more", lambda bits, size, words: 2 ** (bits * (size + words) / words),
@@ -202,12 +192,6 @@ PREFIX_MISTAKES = mistakes(
     ("without the query itself",
      lambda prefix, length: _source(prefix, length)[:, None, :] | _causal(length).tril(-1),
      "A position may attend to those *up to* its own, itself included."),
-    ("a source one token too long",
-     lambda prefix, length: _source(prefix + 1, length)[:, None, :] | _causal(length),
-     "`prefix` tokens belong to the source: positions 0 to prefix - 1."),
-    ("a source one token too short",
-     lambda prefix, length: _source(prefix - 1, length)[:, None, :] | _causal(length),
-     "`prefix` tokens belong to the source: positions 0 to prefix - 1, the last one included."),
     ("queries and keys exchanged",
      lambda prefix, length: prefix_masks(prefix, length).transpose(1, 2),
      "Rows are queries and columns keys: entry [b, t, s] says whether position t may attend to "
@@ -261,9 +245,6 @@ PREFIX_MISTAKES = mistakes(
      ]),
      "That lets every query see some keys behind itself, the targets too. The source is the same "
      "columns for all queries, the first `prefix`."),
-    ("one prefix for all rows",
-     lambda prefix, length: prefix_masks(prefix[:1].expand(len(prefix)), length),
-     "Each row has a prefix of its own."),
     ("the source at the end of the row",
      lambda prefix, length: (
          (torch.arange(length) >= length - prefix[:, None])[:, None, :] | _causal(length)
@@ -415,8 +396,6 @@ LOSS_MISTAKES = mistakes(
      "padding is counted."),
     ("softmax twice", lambda logits, tokens, lengths: gpt_loss(logits.softmax(-1), tokens, lengths),
      "`cross_entropy` takes logits and does the softmax itself."),
-    ("the perplexity", lambda logits, tokens, lengths: gpt_loss(logits, tokens, lengths).exp(),
-     "Asked for is the loss in nats. Perplexity is its exponential."),
     ("a mean of the rows' means",
      lambda logits, tokens, lengths: (
          (_each(logits, tokens) * _real(tokens, lengths)).sum(1) / (lengths - 1)
@@ -444,8 +423,6 @@ LOSS_MISTAKES = mistakes(
          _each(logits, tokens)[_real(tokens, lengths)].sum() / lengths.sum()
      ),
      "Nothing predicts the first token of a row. Row b counts lengths[b] - 1 tokens."),
-    ("the minus sign missing", lambda logits, tokens, lengths: -gpt_loss(logits, tokens, lengths),
-     "Logarithms of probabilities are negative; the loss is minus their mean."),
     ("logits in place of log-probabilities",
      lambda logits, tokens, lengths: (
          -logits[:, :-1].gather(2, tokens[:, 1:, None])[..., 0][_real(tokens, lengths)].mean()
@@ -467,8 +444,6 @@ LOSS_MISTAKES = mistakes(
      ),
      "At each position the probabilities of all V tokens sum to one: softmax runs over the last "
      "axis."),
-    ("in bits", lambda logits, tokens, lengths: gpt_loss(logits, tokens, lengths) / math.log(2),
-     "Asked for are nats, the natural logarithm, as `cross_entropy` gives them."),
     ("shifted by two",
      lambda logits, tokens, lengths: F.cross_entropy(
          logits[:, :-2][_real(tokens, lengths, 2)], tokens[:, 2:][_real(tokens, lengths, 2)]
@@ -902,15 +877,6 @@ PSEUDO_MISTAKES = mistakes(
      ).sum(),
      "That asks from the left only, like a GPT. A masked model sees the tokens on the right as "
      "well."),
-    ("the probability of the text",
-     lambda model, tokens, mask_token: pseudo_log_likelihood(model, tokens, mask_token).exp(),
-     "A product of probabilities. Asked for is the sum of their logarithms, which does not vanish "
-     "for long texts."),
-    ("one row for each position, not added up",
-     lambda model, tokens, mask_token: _at(
-         model, _covered(tokens, torch.eye(len(tokens), dtype=torch.bool), mask_token), tokens
-     ),
-     "The log-probabilities of all positions are added up to one number."),
     ("the first row of the batch for all positions",
      lambda model, tokens, mask_token: (
          model(_covered(tokens, torch.eye(len(tokens), dtype=torch.bool), mask_token))
@@ -954,14 +920,6 @@ PSEUDO_MISTAKES = mistakes(
          -pseudo_log_likelihood(model, tokens, mask_token) / len(tokens)
      ).exp(),
      "Asked for is the sum of log-probabilities itself, without mean, sign and exponential."),
-    ("the mean",
-     lambda model, tokens, mask_token: (
-         pseudo_log_likelihood(model, tokens, mask_token) / len(tokens)
-     ),
-     "The log-probabilities are added up. The mean forgets how long the text is."),
-    ("the loss in place of the log-probability",
-     lambda model, tokens, mask_token: -pseudo_log_likelihood(model, tokens, mask_token),
-     "Asked for is the sum of log-probabilities, a negative number."),
     ("all positions counted each time",
      lambda model, tokens, mask_token: (
          model(_covered(tokens, torch.eye(len(tokens)).bool(), mask_token))
@@ -1436,8 +1394,6 @@ ANSWER_MISTAKES = mistakes(
      "Asked for is the mean over tokens, not over rows."),
     ("divided by all real tokens", _answer_nats(over="real"),
      "The tokens of the prompts do not count: divide by the number of the answers' tokens."),
-    ("the minus sign missing", _answer_nats(sign=1),
-     "The loss is minus the mean of the log-probabilities."),
     ("softmax twice", _answer_nats(double=True),
      "`cross_entropy` takes logits and does the softmax itself."),
     ("the prompt's last token counted as well",
@@ -1666,8 +1622,6 @@ DIE_MISTAKES = mistakes(
     ("the two cases exchanged",
      lambda f, c, r: (1 - c) * math.log(f) + c * _doubt(_kept(f, c, r), f),
      "Covered are the share `covered`, and there nothing is known."),
-    ("in bits", lambda f, c, r: least_loss(f, c, r) / math.log(2),
-     "Asked for are nats: take the natural logarithm."),
     ("BERT's shares", lambda f, c, r: least_loss(f, 0.8, 0.1),
      "The shares are given: `covered` and `random`."),
     ("six faces", lambda f, c, r: least_loss(6, c, r), "The die has `faces` faces."),
