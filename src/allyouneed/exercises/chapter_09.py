@@ -936,10 +936,6 @@ NEIGHBOURS = mistakes(
      "Each hand has its own speed: hand i turns by k / 10000^(2i/d_model)."),
     ("base 1000", lambda k, d_model: turned(step_angles(k, d_model, base=1000.0)),
      "The base of the powers is 10000, with four zeros."),
-    ("the angle of k + 1", lambda k, d_model: step_matrix(k + 1, d_model),
-     "A step of k turns hand i by k times its speed. For k = 0 nothing turns."),
-    ("the angle of k - 1", lambda k, d_model: step_matrix(k - 1, d_model),
-     "A step of k turns hand i by k times its speed. For k = 0 nothing turns."),
     ("a mirror, not a rotation: both sines with a plus",
      lambda k, d_model: turned(step_angles(k, d_model), (1, 1)),
      "One of the two sines has a minus sign: cos(a + b) = cos a cos b - sin a sin b."),
@@ -966,8 +962,6 @@ NEIGHBOURS = mistakes(
      "Hand i turns by k divided by 10000^(2i/d_model): later hands are slower."),
     ("the identity", lambda k, d_model: torch.eye(d_model),
      "This matrix leaves every position where it is. It is right for k = 0 alone."),
-    ("a step of 1, whatever k", lambda k, d_model: step_matrix(1, d_model),
-     "A step of k turns hand i by k times its speed, not once."),
     ("the sign of k ignored", lambda k, d_model: step_matrix(abs(k), d_model),
      "A negative k is a step back, and turns the other way."),
     ("the lower cosine with a minus",
@@ -1024,8 +1018,6 @@ NEIGHBOURS = mistakes(
      lambda k, d_model: step_matrix(k, d_model) - turned(step_angles(k, d_model), (0, 0)),
      "The diagonal is still zero: the cosines are missing."),
     ("both cosines with a minus", lambda k, d_model: -step_matrix(k, d_model).T,
-     "Both cosines have a plus: for k = 0 the matrix must be the identity."),
-    ("all signs turned", lambda k, d_model: -step_matrix(k, d_model),
      "Both cosines have a plus: for k = 0 the matrix must be the identity."),
 )  # fmt: skip
 
@@ -1095,9 +1087,6 @@ STEP_MISTAKES = [
         ("neighbours paired, as in the paper", step_matrix,
          "That is the matrix of the paper's order. Here all sines come first: entry i goes with "
          "entry i + d_model / 2."),
-        ("neighbours paired, and transposed", lambda k, d_model: step_matrix(k, d_model).T,
-         "Here entry i goes with entry i + d_model / 2; and the minus sign belongs into the upper "
-         "right quarter."),
         ("only the rows in the new order",
          lambda k, d_model: step_matrix(k, d_model)[
              torch.arange(d_model).view(-1, 2).T.flatten()
@@ -1408,10 +1397,6 @@ ROTATE_MISTAKES = mistakes(
      ),
      "The angles are right. The partner of entry 2i is entry 2i + 1, not the one half a width "
      "away."),
-    ("the pairs not put side by side", lambda x: rotate(x).unflatten(2, (-1, 2)),
-     "The numbers are right, with an axis too many: flatten the pairs into one row."),
-    ("the first sentence alone", lambda x: rotate(x)[0],
-     "The first sentence is right. Return the whole batch, (B, T, D)."),
     ("the last pair 10000 times slower",
      _rotated(exponent=lambda i, d: i / max(d / 2 - 1, 1)),
      "The exponent is 2i / D. It does not reach 1."),
