@@ -854,14 +854,17 @@ _BETAS = {
 }
 _UPHILL = {"sign": 1.0}
 _NOT_SQUARED = {"new_v": lambda v, g, b: b * v + (1 - b) * g.abs()}
-_CHANGES = {
+_HALVES = {
+    f"the bias correction of {x} left out": {f"{x}_hat": _NO_CORRECTION[f"{x}_hat"]} for x in "mv"
+}
+_CHANGES = _HALVES | {
     "no bias correction": _NO_CORRECTION, "eps inside the root": _EPS_INSIDE, "no root": _NO_ROOT,
     "beta and 1 - beta exchanged": _BETAS, "uphill": _UPHILL,
     "the gradient not squared": _NOT_SQUARED,
 }  # fmt: skip
 ADAM_MISTAKES += mistakes(
     *combined(_adam, [(row.name, _CHANGES[row.name], row.why) for row in ADAM_MISTAKES
-                      if row.name in _CHANGES])
+                      if row.name in _CHANGES], but=[tuple(_HALVES)])
 )  # fmt: skip
 _PLACES = {
     "no decay": lambda wrong: lambda theta, *case: wrong(theta, *case[:-1]),
@@ -874,6 +877,7 @@ _PLACES = {
     )(*wrong(theta, *case[:-1])),
 }  # fmt: skip
 _IN_ADAM = (
+    *_HALVES,
     "no bias correction",
     "eps inside the root",
     "no root",
