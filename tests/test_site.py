@@ -194,7 +194,7 @@ def test_every_page(site, address, browser):
         in_theme(tab, "dark")
         if sample_colours(tab, colours):  # else all of its pairs were looked at on pages before
             found += [f"dark: {what}" for what in faint_text(tab, colours)]
-        found += narrower(tab, 768) + narrower(tab, 390)
+        found += narrower(tab, 320) + narrower(tab, 768) + narrower(tab, 390)
         found += [f"phone: {what}" for what in axe(tab, small)]
         problems += [f"{page}: {what}" for what in visit.wrong + found]
     visit.tab.context.close()
@@ -296,6 +296,9 @@ def test_a_chapter_opened_on_a_phone(address, browser):
     visit = Visit(browser, address, **PHONE)
     tab = visit.open("notebooks/06_attention.html")
     assert not visit.wrong + moving_pictures(tab) + narrower(tab, 390)
+    links = "document.querySelectorAll('figcaption .headerlink')"  # wherever the last word ends
+    tab.evaluate(f"{links}.forEach(one => {{ one.style.paddingLeft = '100vw'; }})")
+    assert not narrower(tab, 390)
     assert not code_that_scrolls(tab, ".cell_input")
     style = "e => getComputedStyle(e).fontFeatureSettings"
     figures = f"[...document.querySelectorAll('pre, code')].map({style})"

@@ -663,7 +663,7 @@ WARNED = """sentences => sentences.map(sentence => {
   const written = tokenizer.decode(ids), twice = Translator.again(sentence, written, "fr");
   const others = [...Translator.remarks(sentence, name, tokenizer),
     ...Translator.astray(written, "fr"), ...Translator.madeUp(sentence, written, name),
-    ...Translator.unsure(steps, name)];
+    ...Translator.unsure(sentence, steps, name)];
   return [twice.length, twice.length + others.length];
 })"""
 
@@ -675,12 +675,10 @@ def test_what_the_page_says_of_eighty_sentences(engine):
     found = engine.evaluate(WARNED, wrong + right)
     twice, warned = ([bool(one) for one in ones] for ones in zip(*found, strict=True))
     assert len(wrong) == 19 and len(wrong + right) == 80
-    assert sum(twice[:19]) == 5 and sum(warned[:19]) == 12
+    assert sum(twice[:19]) == 5 and sum(warned[:19]) == 13
     assert sum(twice[19:]) == 0 and sum(warned[19:]) == 3
     text = (ROOT / "book" / "translator.md").read_text(encoding="utf-8")
-    assert (
-        "nineteen were translated badly, and the page warns of twelve, and of three of the" in text
-    )
+    assert "nineteen were translated badly, and the page warns of thirteen, and of three of" in text
 
 
 MADE_UP = """([name, pairs]) => pairs.map(([source, written]) =>
@@ -710,7 +708,7 @@ def test_a_word_that_no_translation_in_training_has_is_named(engine):
 UNSURE = """([name, sentences]) => sentences.map(sentence => {
   const {model, tokenizer} = models[name], src = [...tokenizer.encode(sentence), Translator.EOS];
   const {ids, steps} = Translator.run(Translator.beamSearch(model, src, 4, 0.6));
-  return [tokenizer.decode(ids), Translator.unsure(steps, name).length];
+  return [tokenizer.decode(ids), Translator.unsure(sentence, steps, name).join()];
 })"""
 
 
@@ -727,6 +725,18 @@ def test_short_sentences_that_go_wrong_are_warned_of_and_the_others_are_not(engi
     assert not any(engine.evaluate(remarked, text) for text in rare)
 
 
+def test_of_a_sentence_with_a_rare_word_it_is_to_be_surer(engine):
+    """Judged by reading: the first end in another word, "un avocat" in "une gorge"."""
+    wrong = ["The museum opens at nine.", "They are Christians.", "I want an attorney.",
+             "I wonder what raccoons eat.", "Do you have nightmares?"]  # fmt: skip
+    right = ["Is that deliberate?", "She is very photogenic.", "I downloaded it."]
+    found = engine.evaluate(UNSURE, ["tatoeba-en-fr", wrong + right])
+    rare = ["opens", "christians", "attorney", "raccoons", "nightmares"]
+    for (_, said), word in zip(found, rare, strict=False):
+        assert f"has hardly ever read “{word}” and is unsure" in said and "than 70\u00a0%" in said
+    assert not any(said for _, said in found[len(wrong) :])
+
+
 @pytest.mark.parametrize(
     "name", ["tatoeba-en-fr", pytest.param("multi30k-en-de", marks=pytest.mark.weekly)]
 )
@@ -738,7 +748,7 @@ def test_of_its_own_kind_few_are_unsure_and_those_are_the_worse(engine, name):
     found = engine.evaluate(UNSURE, [name, [source for source, _ in pairs]])
     scores = {0: [], 1: []}
     for (_, reference), (written, said) in zip(pairs, found, strict=True):
-        scores[said].append(sacrebleu.sentence_chrf(written, [reference]).score)
+        scores[bool(said)].append(sacrebleu.sentence_chrf(written, [reference]).score)
     assert 1 <= len(scores[1]) < 10
     assert np.mean(scores[1]) < np.mean(scores[0]) - 10
 

@@ -27,6 +27,7 @@ SPACE = re.compile(r"\s+")
 PART = r"{((?:[^{}]|{[^{}]*})*)}"
 FRACTION = re.compile(rf"\\d?frac{PART}{PART}")
 WORD = re.compile(r"\\(sin|cos|exp|log|max|min)\b")  # what of TeX's commands is read as a word
+DOTS = re.compile(r"\\[cl]?dots\b")
 SILENT = nodes.title | nodes.comment | nodes.raw | nodes.system_message
 NOTATION = "book/notation"
 KINDS = {
@@ -46,7 +47,7 @@ def plain(node: nodes.Node) -> str:
     if isinstance(node, nodes.Text):
         return str(node)
     if isinstance(node, nodes.math | nodes.math_block):
-        tex = FRACTION.sub(r"(\1)/(\2)", node.astext().replace(r"\sqrt", "√"))
+        tex = FRACTION.sub(r"(\1)/(\2)", DOTS.sub("…", node.astext()).replace(r"\sqrt", "√"))
         return " " + re.sub(r"\\[a-zA-Z]+\*?|\\[!,;:]|[\\{}$&]", "", WORD.sub(r"\1", tex)) + " "
     if isinstance(node, nodes.raw):
         return " "  # the words on both sides of a line's end are two
@@ -162,7 +163,7 @@ def setup(app):
     # env_version: that of what is kept in `env.metadata`. Another one has all pages read anew.
     return {
         "version": "1",
-        "env_version": 5,
+        "env_version": 6,
         "parallel_read_safe": True,
         "parallel_write_safe": True,
     }

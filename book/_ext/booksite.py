@@ -80,7 +80,7 @@ DISPLAY = re.compile(
     r'<div class="math notranslate nohighlight"([^>]*)>\s*\\\[(.*?)\\\]</div>', re.S
 )
 NAME_IN_CODE = re.compile(r'(?<=<span class="pre">)[^<\s]{12,}(?=</span>)')
-JOINT = re.compile(r"(?<=[^\W_])(_+|\.(?!\d))(?=[^\W_])")
+JOINT = re.compile(r"(?<=[^\W_])(_+|/|\.(?!\d))(?=[^\W_])")
 PIECE = re.compile(r"<[^>]*>|&[^;]+;|.", re.S)
 UNBROKEN = re.compile(r"\S{20,}")
 LONG_NAME = re.compile(r"\w{16,}")
@@ -212,8 +212,8 @@ def said(formula: re.Match) -> str:
 
 
 def broken_at_joints(html: str) -> str:
-    """Long names in code may be broken where a word of theirs ends, and nowhere else; an address
-    that is written out, after its signs."""
+    """Long names in code may be broken where a word of theirs ends, a path after its slashes, and
+    neither anywhere else; an address that is written out, after its signs."""
     html = ADDRESS.sub(lambda address: SIGN.sub(r"\1<wbr>", address[0]), html)
     return NAME_IN_CODE.sub(lambda name: JOINT.sub(r"\1<wbr>", name[0]), html)
 

@@ -204,7 +204,7 @@
     show(view, key);
     const invented = state.stop ? [] : madeUp(state.text, view.text, chosen()); // no word is cut off
     const likeliest = !first && !off && !state.stop && !choices().temperature; // of its own choice, and whole
-    const doubts = likeliest ? unsure(view.steps, chosen()) : [];
+    const doubts = likeliest ? unsure(state.text, view.steps, chosen()) : [];
     showRemarks([...said, ...astray(view.text, language()), ...again(state.text, view.text, language()),
       ...invented, ...doubts]);
     const count = result.steps.length, rate = Math.round(count / seconds);
@@ -318,7 +318,7 @@
 
   function showExample(example) {
     at("source").value = example.source;
-    showRemarks([...again(example.source, example.text, language()), ...unsure(example.steps, chosen())]);
+    showRemarks([...again(example.source, example.text, language()), ...unsure(example.source, example.steps, chosen())]);
     switchOff("");
     at("beam").value = 4;
     at("temperature").value = 0;

@@ -130,11 +130,15 @@ globalThis.Translator ??= {};
   // What the reader should know about a translation whose tokens the model itself held for unlikely: the
   // geometric mean of their probabilities. Of held-out sentences of its own kind fewer than one in ten fall
   // below this, and these are translated worse than the others; short greetings fall below it more often.
-  const SURE = { "tatoeba-en-fr": 0.6, "multi30k-en-de": 0.45 };
-  function unsure(steps, name) {
+  // Of a sentence with a word that it has hardly ever read, it is to be surer: below that nearly all is wrong.
+  const SURE = { "tatoeba-en-fr": 0.6, "multi30k-en-de": 0.45 }, SURER = 0.1;
+  function unsure(source, steps, name) {
     const mean = Math.exp(steps.reduce((sum, { p }) => sum + Math.log(p), 0) / steps.length);
-    return mean < SURE[name] ? [`The model is unsure here: in the mean it gave each token that it wrote ` +
-      `${Math.round(100 * mean)}\u00a0%, and where it gives less than ${100 * SURE[name]}\u00a0%, it is often wrong.`] : [];
+    const rare = unread(source, name), limit = SURE[name] + (rare.length ? SURER : 0);
+    const told = rare.length === 1 ? `has hardly ever read “${rare[0]}” and ` : ""; // of more, see `remarks`
+    const share = (p) => `${Math.round(100 * p)}\u00a0%`;
+    return mean < limit ? [`The model ${told}is unsure here: in the mean it gave each token that it wrote ` +
+      `${share(mean)}, and where it gives less than ${share(limit)}, it is often wrong.`] : [];
   }
 
   // Whether a text's words are rare in what a model has read: the mean of
