@@ -316,6 +316,17 @@ def test_a_word_cut_short_is_the_word(address, browser):
     assert [Path(page).stem for page in code] == ["08_masks", "11_transformer"]
 
 
+def test_what_is_too_big_is_large(address, browser):
+    """The book writes of large scores and of small gradients."""
+    tab = Visit(browser, address).open("search.html?q=softmax")
+    typed, written = tab.evaluate(
+        f"pairs => pairs.map({PLACES})",
+        [["scores too big", "tiny slope"], ["scores large", "small slope"]],
+    )
+    tab.context.close()
+    assert typed == written and typed[0][0] == "notebooks/06_attention.html"
+
+
 def test_the_match_is_to_be_seen_where_a_result_leads(address, browser):
     visit = Visit(browser, address, viewport={"width": 1280, "height": 900})
     tab = visit.open("book/intro.html")

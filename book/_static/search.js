@@ -25,7 +25,7 @@ const BookSearch = (() => {
     batchnorm: "batch normalisation", "positional embedding": "positional encoding",
     "position embedding": "positional encoding", "sliding window": "windowed attention",
     nucleus: "top p", "weight tying": "shared embeddings", "tied weights": "shared embeddings",
-    "tied embeddings": "shared embeddings",
+    "tied embeddings": "shared embeddings", "(huge|too big)": "large", tiny: "small",
     "transformer ((neural )?network|model|ai)(?=\\W*($|basics|explained|tutorial|overview))": "transformer",
     "rotary embeddings": "rotary", tokeniser: "tokenizer",
     tokenization: "token", "skip connection": "residual connection", warmup: "warm up",
