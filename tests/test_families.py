@@ -6,11 +6,14 @@ import dataclasses
 import inspect
 import json
 import math
+import subprocess
+from pathlib import Path
 
 import pytest
 import safetensors.torch
 import tokenizers
 import torch
+from beside import python_with
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.nn import functional as F
@@ -543,3 +546,50 @@ def test_shipped():
         assert card["parameters"] == sum(p.numel() for p in model.parameters())
     text = "The album was released <unk> 2007 ."
     assert decode_text(tokenizer, encode_text(tokenizer, text)) == text + "\n"
+
+
+LOW_RANK = """
+import copy
+import peft, torch
+from torch import nn
+from torch.nn import functional as F
+from torch.nn.utils import parametrize
+
+torch.manual_seed(0)
+net = nn.Sequential(nn.Linear(12, 20), nn.Tanh(), nn.Linear(20, 5))
+ours, theirs = copy.deepcopy(net).requires_grad_(False), copy.deepcopy(net)
+for i in (0, 2):
+    narrow = LowRank(*ours[i].weight.shape, 3)
+    parametrize.register_parametrization(ours[i], "weight", narrow)
+factor_1 = peft.LoraConfig(r=3, lora_alpha=3, lora_dropout=0.0, target_modules=["0", "2"])
+theirs = peft.get_peft_model(theirs, factor_1)
+with torch.no_grad():
+    for i in (0, 2):
+        mine, its = ours[i].parametrizations.weight[0], theirs.base_model.model[i]
+        its.lora_A["default"].weight.copy_(mine.A)
+        its.lora_B["default"].weight.copy_(mine.B)
+models = ours, theirs
+free = [[x for x in model.parameters() if x.requires_grad] for model in models]
+assert sum(x.numel() for x in free[0]) == sum(x.numel() for x in free[1])
+optimizers = [torch.optim.AdamW(x, 1e-2) for x in free]
+for _ in range(200):
+    x, y = torch.randn(32, 12), torch.randint(5, (32,))
+    for model, optimizer in zip(models, optimizers):
+        optimizer.zero_grad()
+        F.cross_entropy(model(x), y).backward()
+        optimizer.step()
+x = torch.randn(32, 12)
+assert torch.allclose(ours(x), theirs(x), atol=1e-4)
+assert (ours(x) - net(x)).abs().max() > 0.1
+"""
+
+
+@pytest.mark.weekly
+def test_low_rank_is_what_a_library_does(tmp_path):
+    """Chapter 16's `LowRank` and peft's, trained alike: the same outputs, which have moved."""
+    (file,) = (Path(__file__).parents[1] / "notebooks").glob("16_*.ipynb")
+    cells = json.loads(file.read_text(encoding="utf-8"))["cells"]
+    (cell,) = [one for cell in cells if "class LowRank(" in (one := "".join(cell["source"]))]
+    low_rank = "import torch\nfrom torch import nn\n\n\n" + cell.split("\n\n\ndef ")[0]
+    python = python_with(tmp_path / "venv", "--no-deps", "peft", "accelerate")
+    subprocess.run([python, "-c", low_rank + LOW_RANK], check=True)

@@ -8,7 +8,6 @@ import os
 import queue
 import subprocess
 import sys
-import sysconfig
 import time
 from pathlib import Path
 from urllib.request import urlopen
@@ -17,6 +16,7 @@ import matplotlib
 import matplotlib.pyplot as plt
 import nbformat
 import pytest
+from beside import python_with
 from jupyter_client.manager import start_new_kernel
 
 from allyouneed import live
@@ -195,11 +195,7 @@ def lab(tmp_path):
     kernel = {"kernelspec": {"name": "python3", "display_name": "Python 3"}}
     notebook = nbformat.v4.new_notebook(cells=[code(CELL), code(TRAIN)], metadata=kernel)
     nbformat.write(notebook, tmp_path / "live.ipynb")
-    subprocess.run([sys.executable, "-m", "venv", tmp_path / "venv"], check=True)
-    python = tmp_path / "venv" / "bin" / "python"
-    packages = next((tmp_path / "venv" / "lib").glob("*/site-packages"))
-    (packages / "here.pth").write_text(sysconfig.get_path("purelib"), encoding="utf-8")
-    subprocess.run([python, "-m", "pip", "install", "-q", "jupyterlab>=4"], check=True)
+    python = python_with(tmp_path / "venv", "jupyterlab>=4")
     home = {"HOME": str(tmp_path), "JUPYTER_PATH": str(Path(sys.prefix) / "share" / "jupyter")}
     arguments = {"root_dir": tmp_path, "token": "", "password": "", "port": 8931, "port_retries": 0}
     command = [python, "-m", "jupyterlab", "--no-browser", "--allow-root"]
