@@ -231,6 +231,18 @@ def test_reload_and_back_keep_the_place(tab, address):
     assert link.get_attribute("href") == f"../notebooks/06_attention.html{name}"
 
 
+def test_the_open_page_is_in_sight_among_all_pages(tab, address):
+    """The theme keeps the list at the left as it stood on the page before."""
+    tab.goto(address + "book/bibliography.html")
+    tab.evaluate("document.querySelector('.bd-sidebar-primary').scrollTop = 1e7")
+    tab.goto(address + "notebooks/00_overview.html")
+    box, entry = (
+        tab.locator(name).bounding_box()
+        for name in (".bd-sidebar-primary", ".bd-sidebar-primary a.current")
+    )
+    assert box["y"] <= entry["y"] and entry["y"] + entry["height"] <= box["y"] + box["height"]
+
+
 def test_on_a_phone_the_contents_close(browser, address):
     context = browser.new_context(**PHONE)
     tab = context.new_page()

@@ -316,6 +316,16 @@ def test_a_word_cut_short_is_the_word(address, browser):
     assert [Path(page).stem for page in code] == ["08_masks", "11_transformer"]
 
 
+def test_a_word_of_the_glossary_is_explained(address, browser):
+    """Among the first three; the part of a chapter that is about it stays before it."""
+    tab = Visit(browser, address).open("search.html?q=softmax")
+    words = ["softmax", "BLEU", "causal mask", "scaled dot-product attention", "label smoothing"]
+    for word, places in zip(words, tab.evaluate(RANK, words), strict=True):
+        assert "book/glossary.html" in [page for page, *_ in places[:3]], f"{word}: {places}"
+        assert isinstance(places[0][0], int), f"{word}: {places}"
+    tab.context.close()
+
+
 def test_what_is_too_big_is_large(address, browser):
     """The book writes of large scores and of small gradients."""
     tab = Visit(browser, address).open("search.html?q=softmax")

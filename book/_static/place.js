@@ -123,6 +123,17 @@
     list.querySelector(".first-words").prepend(line);
   };
 
+  // An entry of the contents at the side, in the middle of their box if it is out of sight.
+  const bringIntoView = (link, side) => {
+    const box = link?.closest(side);
+    if (!box || box.scrollHeight <= box.clientHeight) return;
+    const [entry, frame] = [link.getBoundingClientRect(), box.getBoundingClientRect()];
+    const middle = entry.top - frame.top - (frame.height - entry.height) / 2;
+    if (entry.top < frame.top + 40 || entry.bottom > frame.bottom - 40) box.scrollTop += middle;
+  };
+  // The theme keeps the box as it stood on the page before.
+  addEventListener("load", () => bringIntoView(document.querySelector(".bd-sidebar-primary a.current"), ".bd-sidebar-primary"));
+
   history.scrollRestoration = "manual";
   addEventListener("DOMContentLoaded", () => {
     const article = document.querySelector(".bd-article");
@@ -141,12 +152,7 @@
     const follow = () => {
       now = heads.findLastIndex((head) => head && head.getBoundingClientRect().top < innerHeight / 3);
       links.forEach((a, i) => a.classList.toggle("active", i === now));
-      const box = links[now]?.closest(".bd-sidebar-secondary");
-      if (box && box.scrollHeight > box.clientHeight) {
-        const [entry, frame] = [links[now].getBoundingClientRect(), box.getBoundingClientRect()];
-        const middle = entry.top - frame.top - (frame.height - entry.height) / 2;
-        if (entry.top < frame.top + 40 || entry.bottom > frame.bottom - 40) box.scrollTop += middle;
-      }
+      bringIntoView(links[now], ".bd-sidebar-secondary");
       progress.style.setProperty("--share", share());
     };
 

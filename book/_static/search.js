@@ -388,7 +388,11 @@ const BookSearch = (() => {
       const full = score(entry, terms, weights, phrase, glossary, share, named, theirs);
       return { entry, score: full * (behind(entry) ? 0.2 : code && own(entry) ? 2 : entry.address === home ? HOME : 1) };
     });
-    return found.filter(({ score }) => score > 0).sort((a, b) => b.score - a.score);
+    const list = found.filter(({ score }) => score > 0).sort((a, b) => b.score - a.score);
+    // Who types a word of the glossary may want to know what it means: that is the third answer, if not an earlier one.
+    const means = list.findIndex(({ entry }) => entry.kind === "term" && entry.flat.head === phrase);
+    if (means > 2) list.splice(2, 0, ...list.splice(means, 1));
+    return list;
   }
 
   // ---- the page ----
