@@ -806,7 +806,8 @@ def masked_cases() -> list[tuple]:
     far_apart = torch.tensor([[[-300.0, -301.0, -310.0], [300.0, 299.0, 5.0]]])
     extreme.append((far_apart, last_hidden))
     square = torch.randn(2, 4, 4, generator=draw), some  # as many queries as keys
-    return [(scores, some), (more, none_in_one), (example, last_hidden), *extreme, square]
+    small = torch.tensor([[[7.5, 0.0, 0.0]]]), last_hidden  # a share of 0.00055
+    return [(scores, some), (more, none_in_one), (example, last_hidden), *extreme, square, small]
 
 
 def _shares(parts: Tensor, least: float) -> Tensor:

@@ -436,7 +436,8 @@ def distance_cases() -> list[tuple]:
     draw = torch.Generator().manual_seed(43)
     sizes = [(2, 3, 4, 3), (3, 4, 2, 5), (2, 4, 4, 3), (1, 1, 3, 2), (2, 3, 1, 1)]  # B, T, S, K
     printed = torch.tensor([[[1.0, 0.0]]]), torch.tensor([[[1.0, 0.0], [0.0, 2.0]]])
-    return [printed] + [
+    far = torch.tensor([[[12.0, -7.0]]]), torch.tensor([[[-4.0, 5.0], [10.0, -9.0]]])
+    return [printed, far] + [
         (torch.randn(b, t, d, generator=draw), torch.randn(b, s, d, generator=draw))
         for b, t, s, d in sizes
     ]

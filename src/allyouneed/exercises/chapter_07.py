@@ -697,6 +697,7 @@ def sum_cases() -> list[tuple]:
         (_numbers((2, 3, 5, 4), 80), _numbers((12, 12), 81)),
         (_numbers((3, 2, 4, 3), 82), _numbers((6, 6), 83)),
         (_numbers((1, 2, 1, 3), 84), _numbers((6, 6), 85)),
+        (_numbers((2, 3, 2, 3), 86), _numbers((9, 9), 87)),  # as many heads as each is wide
     ]
 
 

@@ -1106,7 +1106,7 @@ def pre_norm_stack(x: Tensor, sublayers: list, norms: list, final_norm: Callable
 def stack_cases() -> list[tuple]:
     draw = torch.Generator().manual_seed(105)
     cases = []
-    for b, t, d, n in ((2, 3, 4, 3), (1, 2, 5, 2)):
+    for b, t, d, n in ((2, 3, 4, 3), (1, 2, 5, 2), (1, 2, 3, 0)):
         x = torch.randn(b, t, d, generator=draw)
         sublayers, norms = [Tanh(d, i) for i in range(n)], [Norm(d, 10 + i) for i in range(n)]
         cases.append((x, sublayers, norms, Norm(d, 20)))
