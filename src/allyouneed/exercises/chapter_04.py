@@ -1929,7 +1929,7 @@ EXERCISES = [
     Exercise(
         number="4.10",
         title="design: a chain",
-        section="By matrix, and over which axis?",
+        section="What the length of a vector does",
         reference=chain,
         cases=[(2,), (3,), (6,)],
         mistakes=CHAIN_MISTAKES,
