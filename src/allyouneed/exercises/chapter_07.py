@@ -2660,7 +2660,7 @@ EXERCISES = [
     Exercise(
         number="7.9",
         title="find the mistakes",
-        section="The wrong cut",
+        section="All heads in one product",
         reference=in_heads,
         cases=in_heads_cases,
         mistakes=IN_HEADS_MISTAKES,

@@ -1619,7 +1619,7 @@ EXERCISES = [
     Exercise(
         number="9.3",
         title="find the mistakes",
-        section="The wrong axis",
+        section="Added to the words",
         reference=placed,
         cases=placed_cases,
         mistakes=PLACED_MISTAKES,

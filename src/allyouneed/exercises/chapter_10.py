@@ -2212,7 +2212,7 @@ EXERCISES = [
     Exercise(
         number="10.5",
         title="a pre-norm stack",
-        section="Through twelve layers",
+        section="Where the norm stands",
         reference=pre_norm_stack,
         cases=stack_cases,
         mistakes=STACK_MISTAKES,
