@@ -2079,7 +2079,7 @@ EXERCISES = [
     Exercise(
         number="12.8",
         title="the gradient of the loss",
-        section="Never all logits",
+        section="Label smoothing",
         reference=loss_gradient,
         cases=gradient_cases,
         mistakes=GRADIENT_MISTAKES,
