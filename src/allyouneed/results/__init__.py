@@ -23,7 +23,7 @@ def load(name: str) -> dict[str, Any]:
 
 
 def on_a_gpu(notebook: str) -> str:
-    """What the cell of a notebook that wants a GPU printed on one, or that no record says so.
+    """What the cell of a notebook that wants a GPU printed on one, or that it is to be run on one.
 
     `benchmarks/gpu.py notebooks` makes the record.
     """
@@ -31,6 +31,6 @@ def on_a_gpu(notebook: str) -> str:
         record = load("gpu_notebooks")
         said = record["data"]["pieces"][notebook]["said"]
     except (FileNotFoundError, KeyError):
-        return f"{LEFT_OUT}a GPU: not measured yet"
+        return f"{LEFT_OUT}a GPU this cell measures it"
     where = f"{record['machine']['gpu']}, {record['date']}, {said['seconds']} seconds"
     return f"{LEFT_OUT}{where}:\n{said['text']}"
