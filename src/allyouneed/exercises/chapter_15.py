@@ -1232,7 +1232,7 @@ MIXED_MISTAKES = mistakes(
       for name, number in (
           ("divided by the number of layers", len),
           ("divided by the heads of all layers", lambda maps: sum(map(len, maps))),
-          ("divided by two, however many heads there are", lambda maps: 2))),
+      )),
     ("the first layer's maps in every layer",
      lambda maps, removed: mixed_without(maps[:1] * len(maps), removed),
      "Each layer has maps of its own."),
@@ -1780,7 +1780,6 @@ ROLLOUTS_WHY = (
     | {mistake.name: "It is one of the mistakes of Exercise 15.8." for mistake in MIXED_MISTAKES}
     | {
         "divided by the heads of all layers": "Take several layers.",
-        "divided by two, however many heads there are": "Let a layer have more heads than two.",
         "the first layer's maps in every layer": "Let each layer have maps of its own.",
     }
 )
@@ -1849,8 +1848,8 @@ ROLLOUT_TEST_MISTAKES = mistakes(
      "With one token every map is the number 1, and where all maps are the identity each word "
      "stays where it is: all orders are alike."),
     ("even maps, or only the sum of all entries", _rollouts_compared([
-        ([torch.full((3, 4, 4), 0.25)] * 3, [(0, 1), (2, 0)]),
-        ([torch.full((3, 4, 4), 0.25)] * 3, [(1, 0), (1, 1), (1, 2)]),
+        ([torch.full((2, 4, 4), 0.25)] * 3, [(0, 1), (2, 0)]),
+        ([torch.full((2, 4, 4), 0.25)] * 3, [(1, 0), (1, 1)]),
      ]),
      "Where all maps are the same, or all entries are added up, nobody sees which stands where. "
      "Draw the maps, and compare every entry."),

@@ -85,9 +85,6 @@ def _corner(length: int, window: int) -> int:
 
 
 COUNT_MISTAKES = mistakes(
-    ("half of the window on either side",
-     lambda n, w, causal: count_pairs(n, w, True) if causal else count_pairs(n, w // 2 + 1, False),
-     "By (17.2) a two-sided window reaches w - 1 positions to *each* side."),
     ("all pairs, the future too, where the window is wider than the input",
      lambda n, w, causal: n * n if w >= n else count_pairs(n, w, causal),
      "A causal window, however wide, ends at the query: n (n + 1) / 2 pairs."),

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from .core import Exercise, Invariant, Mistake, mistakes
 from .pairs import combined
+from .predictions import words
 from .suspects import moved, plain_word, rules, said_of, spoken
 
 Span = tuple[str, int, int]
@@ -650,6 +651,9 @@ def _empty_behind_words(s: list[str], n: int) -> bool:
 
 
 TREE_MISTAKES = mistakes(
+    ("an error where the first symbol closes a bracket",
+     lambda s, n: [].pop() if s and s[0][0] == ")" else well_formed(s, n),
+     "A closing bracket may come although none is open: look before you `pop()`."),
     ("a bracket closes if one of its label is open anywhere", _one_of_those_open,
      "Brackets are nested: the one opened *last* closes first, with its own label."),
     ("empty brackets behind a word let through", _empty_behind_words,
@@ -2012,7 +2016,14 @@ EXERCISES = [
         mistakes=CHANGE_MISTAKES,
         canonical=lambda output: [
             word.strip().lower().removesuffix("s") if isinstance(word, str) else word
-            for word in output
+            for word in (words(output) if isinstance(output, str) else output)
+        ],
+        invariants=[
+            Invariant(
+                'eight words, each "same" or "fall"',
+                lambda said: len(said) == 8 and {*said} <= {"same", "fall"},
+                "After each of the eight changes F1 has one of these two answers.",
+            )
         ],
     ),
     Exercise(

@@ -1447,6 +1447,7 @@ FASTER_MISTAKES = mistakes(*FASTER_WHOLE, *_pictures())
 def in_words(answer: Any) -> list[str]:
     """Six words, whether by model or in one list, and however they are written."""
     items = answer.values() if isinstance(answer, dict) else answer
+    items = items.split(",") if isinstance(items, str) else items
     words = []
     for item in items:
         if isinstance(item, str):
@@ -2126,6 +2127,13 @@ EXERCISES = [
         reference=faster(),
         mistakes=FASTER_MISTAKES,
         canonical=in_words,
+        invariants=[
+            Invariant(
+                f'six words, each "{_S}" or "{_N}"',
+                lambda words: len(words) == 6 and {*words} <= {_S, _N},
+                "Each of the six purchases has one of these two answers.",
+            )
+        ],
     ),
     Exercise(
         number="19.7",
