@@ -2198,10 +2198,10 @@ def _infinite(score: float) -> float:
 
 
 FORGET_MISTAKES = mistakes(
-    *((f"the sum over the term that leaves, {words}", _by_ratio(exp),
+    *((f"the sum as a multiple of the term that leaves, which {words}", _by_ratio(exp),
        "That is right on paper. If the key that leaves weighs next to nothing, e to the power of "
        "(L - score) has no number: take the other quotient, p = e to the power of (score - L).")
-      for words, exp in (("an overflow", math.exp), ("infinite", _infinite))),
+      for words, exp in (("overflows", math.exp), ("becomes infinite", _infinite))),
     ("the output alone divided", _forget(out="alone"),
      "All of (o - p v) is divided by 1 - p. Are there brackets missing?"),
     ("only what is subtracted divided",
