@@ -324,6 +324,12 @@ LAST_MISTAKES = mistakes(
      last_states_with(pick=last_place),
      "Two are mended. Behind the last word of a short sentence the net has read padding. The state "
      "after the last word stands at `lengths - 1`."),
+    ("the position `lengths`, which may lie past the end",
+     last_states_with(pick=lambda states, n: states[torch.arange(len(n)), n]),
+     "Positions count from 0: the last word stands at lengths - 1."),
+    ("the axes of sentences and places exchanged",
+     last_states_with(pick=lambda states, n: last_word(states.transpose(0, 1), n)),
+     "`torch.stack(states)` has the places in front, (T, B, hidden): stack along dim=1."),
     ("the position `lengths`",
      last_states_with(
          pick=lambda states, n: states[torch.arange(len(n)), n.clamp(max=states.shape[1] - 1)]

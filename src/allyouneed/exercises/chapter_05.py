@@ -330,6 +330,9 @@ LOOK_UP_MISTAKES = mistakes(
     ("the softmax behind the values",
      lambda query, keys, values: ((keys @ query) @ values).softmax(-1),
      "The softmax is taken of the scores. The average comes after it."),
+    ("the value of the key that fits worst",
+     lambda query, keys, values: values[(keys @ query).argmin()],
+     "A soft look-up gives every value its share, and the best key's the largest."),
     ("the best key's value times its weight",
      lambda query, keys, values: (w := (keys @ query).softmax(-1)).max() * values[w.argmax()],
      "All values are averaged, each with its weight."),
@@ -491,6 +494,9 @@ RELU_MISTAKES = mistakes(
      lambda scores: scores.relu() / scores.relu(),
      "What divides is the *sum* of the row, one number for all of its scores: divided by itself "
      "each is 1."),
+    ("the sum without its axis", lambda scores: torch.where(
+        (total := scores.relu().sum(-1)) > 0, scores.relu() / total, 0.0),
+     "The sums are to divide row by row: (T, 1), with keepdim=True. (T,) is laid along the keys."),
     ("multiplied by the sum", lambda scores: scores.relu() * scores.relu().sum(-1, keepdim=True),
      "A weight is a share: *divided* by the sum of the row."),
     ("zeros everywhere", lambda scores: 0 * scores,
@@ -1004,6 +1010,9 @@ def _again(weights: Tensor) -> Tensor:
 
 
 ACROSS_MISTAKES = mistakes(
+    ("the table turned on its side, and not turned back",
+     lambda y, x, w_q, w_k, w_v: _table(y, x, w_q, w_k).mT.softmax(-1) @ (x @ w_v),
+     "Row t of the table belongs to the query of word t: q @ k.transpose(-2, -1), (B, T, S)."),
     ("as it was",
      lambda y, x, w_q, w_k, w_v: _table(y, x, w_k, w_q).softmax(-2) @ (x @ w_v),
      "Nothing has changed. Which matrix belongs to those who ask? And what do the weights of one "
@@ -1366,6 +1375,9 @@ LOADED_MISTAKES = mistakes(
      "Nothing divides the scores in this chapter. Where Chapter 6 does, it is another width."),
     ("a causal mask", _loaded_with(forward=lambda self, x: _causal(*self.roles(x))),
      "Here each word looks at all words: the mask comes in Chapter 8."),
+    ("the outputs averaged over the words", _loaded_with(
+        forward=lambda self, x: LoadedHead.forward(self, x).mean(1)),
+     "Each word has its own output, (B, T, d_v)."),
     ("the word's own value added", _loaded_with(
         forward=lambda self, x: LoadedHead.forward(self, x) + self.roles(x)[2]),
      "The output is the average alone."),

@@ -554,6 +554,10 @@ WEIGHTS_MISTAKES = mistakes(
      "On paper this is right. In floating point it fails when a hidden score towers over the rest: "
      "next to it, what may be seen is rounded to 0 (and without a softmax its exponential is "
      "infinite). Hide the scores first."),
+    ("scores multiplied by the mask, and minus infinity wherever 0 came out",
+     lambda scores, mask: (s := scores * mask).masked_fill(s == 0, -math.inf).softmax(
+         -1).nan_to_num(),
+     "A score that may be seen can be 0, too. Put minus infinity in where the mask is False."),
     ("exponentials of all scores, the highest not subtracted",
      lambda scores, mask: _shares(scores.exp() * mask, 1e-30),
      "The exponential of a large score is infinite, and of a very low one zero. Subtract the "
@@ -1791,6 +1795,9 @@ MODULE_MISTAKES = mistakes(
         MaskedMultiHeadAttention.share(
             self, scores, mask & torch.ones(scores.shape[-2:], dtype=torch.bool).tril()))),
      "Which keys may be seen is for the given mask to say."),
+    ("keys made from the queries' input", _changed_module(project=lambda self, q, k, v: (
+        self.w_q(q), self.w_k(q), self.w_v(v))),
+     "w_k is applied to k. In self-attention q and k are the same; in general they are not."),
     ("keys projected with w_q", _KeysByQueries,
      "Each of the three has a matrix of its own: the keys' is w_k."),
     ("the sum of the heads", _SumOfHeads,
@@ -1940,6 +1947,8 @@ DECODER_MISTAKES = mistakes(
     ("the mask added to the scores as 0 and 1", _decoder(hide="add"),
      "That hides nothing. What is added must be 0 where a place may be seen and minus infinity "
      "where it may not."),
+    ("the future alone", _decoder(diagonal=11),
+     "`tril` is True where a place may be seen. It is not to be turned round."),
     ("the padding mask left out", _decoder(along="none"),
      "The paddings are keys, and must be hidden."),
     ("the first sentence's padding for all", _decoder(along="first"),
@@ -2289,9 +2298,9 @@ def _first_wrong_place(
         said.append("the future seen")
         more.append(f"With n = {n}, place {found['rows that see the future'][0]} sees what comes "
                     "after it.")  # fmt: skip
-    if found["empty rows"]:
+    if set(found["empty rows"]) - {place}:
         said.append("empty rows")
-        more.append(f"With n = {n}, row {found['empty rows'][0]} is empty.")
+        more.append(f"With n = {n}, row {min({*found['empty rows']} - {place})} is empty.")
     return "; ".join(said), " ".join(more)
 
 

@@ -126,6 +126,9 @@ COUNT_MISTAKES = mistakes(
     ("W^O, or W^V, of width d_k", _counted(attention=lambda d, h, k, v: d * h * (3 * k + v)),
      "Values have d_v entries, and W^O takes the heads' results, which are means of values: h d_v "
      "numbers."),
+    ("W^V and W^O as wide as the model", _counted(
+        attention=lambda d, h, k, v: 2 * d * h * k + 2 * d * d),
+     "The values of a head have d_v entries: W^V is (D, h d_v) and W^O (h d_v, D)."),
     ("narrow queries, and keys as wide as values",
      _counted(attention=lambda d, h, k, v: d * h * (k + 3 * v)),
      "A key is multiplied with a query, so it has d_k entries, too."),
@@ -1253,6 +1256,14 @@ def _steps(
     return layer
 
 
+def _norm_kept(x, memory, src_mask, tgt_mask, a, c, f, norms) -> Tensor:
+    """The feed-forward net reads what cross-attention has read."""
+    h = norms[0](x)
+    x = x + a(h, h, h, tgt_mask)
+    h = norms[1](x)
+    return x + c(h, memory, memory, src_mask) + f(h)
+
+
 def _rewired(change: Callable) -> Callable:
     """A right layer on wrong arguments: change(arguments by name)."""
 
@@ -1582,6 +1593,11 @@ DECODER_MISTAKES = mistakes(
     ("no residual connection round self-attention",
      _self(lambda x, n: (n(x),) * 3, keep=lambda x, n: 0),
      "All three sub-layers stand in a residual connection."),
+    ("the norm on what cross-attention gives", _steps(
+        cross=lambda x, m, c, n, masks, start: x + n(c(x, m, m, masks[0]))),
+     "Pre-norm normalises what a sub-layer reads, not what it gives."),
+    ("the norm that cross-attention read handed on", lambda *given: _norm_kept(*given),
+     "The net reads the norm of the stream as it is now: `norms[2](x)`, anew."),
     ("no residual connection round cross-attention", _cross(keep=lambda x, h, m, start: 0),
      "All three sub-layers stand in a residual connection. Without this one the target's own words "
      "are lost."),
@@ -2202,6 +2218,11 @@ def _asleep_late(model, src, length):
     return tgt[:, 1:]
 
 
+def _half_asleep(model, src, length):
+    model.encoder.eval()
+    return _writes(evaluate=False)(model, src, length)
+
+
 def _no_feedback(model, src, length):
     model.eval()
     tgt = torch.full((len(src), length), BOS)
@@ -2404,6 +2425,11 @@ WRITING_MISTAKES = mistakes(
      "`length` tokens are written, and `BOS` is not counted: one step for each."),
     ("the last place but one read", _writes(place=lambda best: best[:, -2:][:, :1]),
      "The newest token stands at the last place, and its state predicts the next: `-1`."),
+    ("dropout off in the encoder alone", _half_asleep,
+     "The embedding and the decoder have dropout, too: `model.eval()` is for the whole model."),
+    ("each new token in the place of all before, and cut off",
+     lambda model, src, length: src.new_zeros(len(src), 0),
+     "`tgt = best` throws away what was written. Put the new token behind: `torch.cat`."),
     ("the mode set too late", _asleep_late,
      "The encoder has dropout, too: `model.eval()` comes before `model.encode`."),
 )  # fmt: skip

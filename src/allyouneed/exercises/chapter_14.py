@@ -99,6 +99,8 @@ REPORT_MISTAKES = mistakes(
     ("the test score with the difference to validation taken off",
      lambda valid, test: 2 * reported(valid, test) - max(valid),
      "The test score is reported as it is: nothing is added or taken off."),
+    ("the highest of all scores", lambda valid, test: max(*valid, *test),
+     "Choose by `valid` alone, and report the test score of that one setting."),
     ("one setting before the chosen one", lambda valid, test: test[
         max(range(len(valid)), key=lambda i: valid[i]) - 1],
      "Places are counted from 0, and nothing is taken off: `test` has the same order as `valid`."),
@@ -206,6 +208,11 @@ PAIRED_MISTAKES = mistakes(
     ("both scores of each draw",
      lambda a, b, draws: torch.stack([_ratio(a, draws), _ratio(b, draws)], 1),
      "The scores are right. Asked for is their difference, one number for each draw."),
+    ("both scores of each draw, a row for each system",
+     lambda a, b, draws: torch.stack([_ratio(a, draws), _ratio(b, draws)]),
+     "The scores are right. Asked for is their difference, one number for each draw."),
+    ("the spread of the differences", lambda a, b, draws: paired(a, b, draws).std(),
+     "Return the difference of every draw, R numbers. Their spread can be read off them."),
     ("divided in whole numbers",
      lambda a, b, draws: 100 * (
          _ratio(a, draws).div(100).floor() - _ratio(b, draws).div(100).floor()
@@ -627,6 +634,11 @@ ENSEMBLE_MISTAKES = mistakes(
          _probabilities(x, (_mean(net[0] for net in nets), w_2)) for _, w_2 in nets
      ),
      "No weights are averaged: each net goes from x to its softmax with its own."),
+    ("the second matrices averaged",
+     lambda x, nets: _mean(
+         _probabilities(x, (w_1, _mean(net[1] for net in nets))) for w_1, _ in nets
+     ),
+     "No weights are averaged: each net goes from x to its softmax with its own."),
     ("the median of the nets",
      lambda x, nets: torch.stack([_probabilities(x, net) for net in nets]).quantile(0.5, dim=0),
      "Take the mean over the nets: medians need not sum to one."),
@@ -885,6 +897,8 @@ DEALT_MISTAKES = mistakes(
     ("divided by all subsets",
      lambda a, b: dealt_share(a, b) * math.comb(len(a) + len(b), len(a)) / 2 ** len([*a, *b]),
      "Only deals of `len(a)` scores count: there are `comb(len(a) + len(b), len(a))` of them."),
+    ("only deals just as far apart", _dealt(beyond=lambda x, found: abs(x - found) < 1e-9),
+     "At least as far: the larger distances count, too."),
     ("one direction twice",
      lambda a, b: min(1.0, 2 * _dealt(far=_apart)(a, b)),
      "With groups of two sizes, the two directions need not have the same share: count both."),
@@ -1237,6 +1251,11 @@ TEXT_MISTAKES = mistakes(
      lambda hypotheses, references: max(
          text_bleu([h], [r]) for h, r in zip(hypotheses, references, strict=True)),
      "The counts of all sentences are added up, and divided once."),
+    ("at least one group counted for each sentence",
+     _text_bleu(size=lambda said, true: max(1, said.total())),
+     "A sentence of fewer than n words has no group of n, and adds nothing to their number."),
+    ("the larger of the two counts", _text_bleu(match=lambda said, true: (said | true).total()),
+     "`&` takes the smaller of the two counts: an n-gram counts at most as often as both have it."),
     ("the mean of the scores above zero", _text_bleu(mean="above zero"),
      "To leave the zeros out flatters, and it is still a mean of sentences."),
     ("not clipped",

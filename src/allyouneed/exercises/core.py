@@ -468,7 +468,8 @@ def near_mistake(
         by_chance = BY_CHANCE + by_hand
         if turn and not any(words in turn for words in (*by_chance, " cases)")):
             more = turn.removeprefix("the right answer, but ")
-            return f"{mistake.name}, and the result {more}", mistake.why
+            result = "" if re.match(r"part \d", more) else "the result "
+            return f"{mistake.name}, and {result}{more}", mistake.why
     return None
 
 
