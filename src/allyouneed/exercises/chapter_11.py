@@ -2016,7 +2016,7 @@ BATCH_MISTAKES = mistakes(
      _batch(read=lambda t: [BOS, *t[:-1]], labels=lambda t: [*t]),
      "The shift comes by itself, with BOS in front of what is read and EOS behind the labels: no "
      "token is cut off."),
-    ("the last token not read, and BOS alone where there is none",
+    ("the last token not read, BOS always",
      _batch(read=lambda t: [BOS, *t[:-1]]),
      "What is read has as many places as the labels: BOS and all ids."),
     ("EOS in front of the source", _batch(src=lambda s: [EOS, *s]),
