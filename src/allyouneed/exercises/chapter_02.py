@@ -328,7 +328,9 @@ LAST_MISTAKES = mistakes(
      last_states_with(pick=lambda states, n: states[torch.arange(len(n)), n]),
      "Positions count from 0: the last word stands at lengths - 1."),
     ("the axes of sentences and places exchanged",
-     last_states_with(pick=lambda states, n: last_word(states.transpose(0, 1), n)),
+     last_states_with(
+         pick=lambda states, n: states.transpose(0, 1)[torch.arange(len(n)), n - 1]
+     ),
      "`torch.stack(states)` has the places in front, (T, B, hidden): stack along dim=1."),
     ("the position `lengths`",
      last_states_with(
