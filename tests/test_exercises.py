@@ -337,6 +337,38 @@ def test_a_mask_without_the_axis_of_the_heads_does_not_pass():
     assert examine("11.5", one).mistake == "the axis of the heads missing in the decoder"
 
 
+def test_a_word_that_is_none_of_the_task_is_named():
+    words = ["future", "none", "sorce", "padding", "none", "source", "none"]
+    said = examine("8.6", words)
+    assert said.mistake == "'sorce' is none of the words of the task"
+    assert '"future", "none", "padding", "source"' in said.message
+    assert "'unchanged' is none" in examine("5.3", ["unchanged"] * 7).message
+
+
+def test_an_axis_in_another_place_is_told_from_one_too_many():
+    mask = core.find("8.2").reference
+    moved = examine("8.2", lambda *case: mask(*case).movedim(1, -1))
+    assert moved.mistake == "the right answer, but with its axes of length 1 in another place"
+
+
+def test_two_slips_in_two_parts_do_not_name_one_part():
+    """A row for two slips is of both parts: of one of them alone it says too much."""
+    batch = core.find("11.6").reference
+
+    def two_parts(pairs):
+        read = batch([([], t[:-1]) for _, t in pairs])[1]
+        return [batch([(s[::-1], []) for s, _ in pairs])[0], read, batch(pairs)[2]]
+
+    names = "in part 1: the source in reverse; in part 2: the last token not read, BOS always"
+    assert examine("11.6", two_parts).mistake == names
+
+
+def test_no_endless_loop_on_input_that_check_makes_up():
+    depth = core.find("2.5").reference
+    with pytest.raises(ValueError, match="at least 2"):
+        depth(9, 1, True)
+
+
 def test_what_would_be_normalised_again_is_no_name():
     """Rows of any sum are the same once they are divided by it: that tells nothing."""
     mixed = core.find("15.8").reference

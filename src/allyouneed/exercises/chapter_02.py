@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from itertools import product
+from itertools import combinations, product
 from typing import Any
 
 import torch
@@ -64,6 +64,10 @@ def step_by_hand() -> dict[str, list[float]]:
         "one tanh": torch.stack([torch.tanh(x @ w + h @ u + b)[0], (x @ w + h @ u + b)[1]]),
         "minus in one": torch.tanh(x @ w + h @ u + b + torch.tensor([0.0, 1.2])),
         "minus in the first": torch.tanh(x @ w + h @ u + b + torch.tensor([0.4, 0.0])),
+        "averaged": (h + torch.tanh(x @ w + h @ u + b)) / 2,
+        "two tanhs": torch.tanh(x @ w) + torch.tanh(h @ u) + b,
+        "word twice": torch.tanh(x @ w + x @ u + b),
+        "state twice": torch.tanh(h @ w + h @ u + b),
     }
     return {name: state.tolist() for name, state in states.items()}
 
@@ -91,6 +95,7 @@ STEP_SLIPS = [
     ("a lost minus sign in U", {"u": U.abs()}, "The first row of U is (0.5, -0.3)."),
     ("a lost minus sign in W", {"w": W.abs()}, "The first row of W is (0.3, -0.2)."),
     ("a lost minus sign in b", {"b": B.abs()}, "The second entry of b is -0.2."),
+    ("the bias added twice", {"b": 2 * B}, "Equation (2.1) has one bias."),
 ]  # fmt: skip
 
 STEP_MISTAKES = mistakes(
@@ -169,6 +174,14 @@ STEP_MISTAKES = mistakes(
     ("the old state's part added behind the tanh", BY_HAND["h U outside"],
      "The tanh is taken of the whole sum: x W, h U and b."),
     ("the word's part subtracted", BY_HAND["word subtracted"], "Equation (2.1) adds x W."),
+    ("the mean of the old state and the new one", BY_HAND["averaged"],
+     "The new state takes the old one's place. The old one counts through h U alone."),
+    ("a tanh of each part, and the bias behind", BY_HAND["two tanhs"],
+     "Add the three vectors first. The tanh is taken of their sum."),
+    ("the word in the place of the old state, too", BY_HAND["word twice"],
+     "U belongs to the old state h."),
+    ("the old state in the place of the word, too", BY_HAND["state twice"],
+     "W belongs to the word x."),
     ("minus signs lost, in the result or in two of the matrices", BY_HAND["no signs"],
      "The second entry of the new state is below 0: 0.6 - 0.75 - 0.2 inside the tanh."),
 )  # fmt: skip
@@ -265,7 +278,25 @@ def _backwards(words: Tensor, h: Tensor, w: Tensor, u: Tensor, b: Tensor) -> Ten
     return h
 
 
+def _one_after_the_other(x: Tensor, lengths: Tensor, h: Tensor, *weights: Tensor) -> Tensor:
+    """Each sentence begins in the state in which the one before it has ended."""
+    state, found = h[:1], []
+    for words, n in zip(x, lengths, strict=True):
+        state = last_states(words[None], n[None], state, *weights)
+        found.append(state)
+    return torch.cat(found)
+
+
+def _without_the_first_word(x: Tensor, n: Tensor, h: Tensor, *weights: Tensor) -> Tensor:
+    later = last_states(x[:, 1:], (n - 1).clamp(min=1), h, *weights)
+    return torch.where((n > 1).unsqueeze(1), later, h)
+
+
 LAST_MISTAKES = mistakes(
+    ("each sentence begun where the one before it has ended", _one_after_the_other,
+     "Each sentence begins in its own row of h. Does one name hold the state of all of them?"),
+    ("the first word left out", _without_the_first_word,
+     "Every word is read, the first one, too."),
     ("nothing mended",
      last_states_with(transposed_step, carried=False, pick=last_place),
      "Look at which state the next word meets, at how U is multiplied, and at which state is "
@@ -293,6 +324,14 @@ LAST_MISTAKES = mistakes(
      last_states_with(pick=last_place),
      "Two are mended. Behind the last word of a short sentence the net has read padding. The state "
      "after the last word stands at `lengths - 1`."),
+    ("the position `lengths`, which may lie past the end",
+     last_states_with(pick=lambda states, n: states[torch.arange(len(n)), n]),
+     "Positions count from 0: the last word stands at lengths - 1."),
+    ("the axes of sentences and places exchanged",
+     last_states_with(
+         pick=lambda states, n: states.transpose(0, 1)[torch.arange(len(n)), n - 1]
+     ),
+     "`torch.stack(states)` has the places in front, (T, B, hidden): stack along dim=1."),
     ("the position `lengths`",
      last_states_with(
          pick=lambda states, n: states[torch.arange(len(n)), n.clamp(max=states.shape[1] - 1)]
@@ -744,6 +783,9 @@ GRU_MORE = mistakes(
     ("tanh of the candidate twice",
      gru_with_gates(mix=lambda r, z, h, new: z * h + (1 - z) * torch.tanh(new)),
      "The candidate is the tanh of its sum, once."),
+    ("the reset gate on the word's part and the bias, in place of the old state",
+     gru_with_gates(candidate=lambda x, r, h, u, b: torch.tanh(r * (x + b) + h @ u)),
+     "Only the old state is reset: tanh(x W_n + (r * h) U_n + b_n)."),
     ("the reset gate acts on x W as well",
      gru_with_gates(candidate=lambda x, r, h, u, b: torch.tanh(r * x + (r * h) @ u + b)),
      "Only the old state is reset. The word enters in full."),
@@ -1192,6 +1234,8 @@ READER_TESTS = mistakes(
 
 
 def layers_needed(n: int, k: int, dilated: bool) -> int:
+    if k <= 1:  # `check` tries other input, too: the loop would not end
+        raise ValueError(f"k: expected at least 2, got {k}")
     if not dilated:
         return -(-(n - 1) // (k - 1))
     layers = 0
@@ -1392,6 +1436,28 @@ DEPTH_MISTAKES = mistakes(
     ("goes on until more than n words are seen",
      layers_with(lambda n, k: right_contiguous(n + 1, k), lambda n, k: right_dilated(n + 1, k)),
      "n words are enough: compare with < n, not with <= n."),
+    ("one layer for a single word where windows are contiguous",
+     layers_with(lambda n, k: max(1, right_contiguous(n, k)), right_dilated),
+     "A single word sees itself without any layer."),
+    ("one layer too few", lambda n, k, dilated: layers_needed(n, k, dilated) - 1,
+     "After so many layers the last word does not see the first yet."),
+    ("one layer too few, and none below 0",
+     lambda n, k, dilated: max(0, layers_needed(n, k, dilated) - 1),
+     "After so many layers the last word does not see the first yet."),
+    ("goes on until n - 1 words are seen",
+     lambda n, k, dilated: layers_needed(max(n - 1, 1), k, dilated),
+     "All n words are to be seen: compare with < n."),
+    ("a whole window seen before the first layer",
+     layers_with(lambda n, k: max(0, right_contiguous(n, k) - 1), lambda n, k: _first_layers(
+         lambda i: k - 1 + k**i >= n)),
+     "Before the first layer a word sees itself alone: begin with 1, not with k."),
+    ("windows to both sides",
+     layers_with(lambda n, k: -(-(n - 1) // (2 * (k - 1))), lambda n, k: _first_layers(
+         lambda i: 1 + 2 * (k**i - 1) >= n)),
+     "A layer adds k - 1 words, all of them before the word."),
+    ("the logarithm rounded down",
+     layers_with(right_contiguous, lambda n, k: right_dilated(n + 1, k) - 1),
+     "If words are left over, one more layer is needed: round up."),
     ("one layer for a single word", lambda n, k, dilated: max(1, layers_needed(n, k, dilated)),
      "A single word sees itself without any layer."),
     ("the two cases are swapped", lambda n, k, dilated: layers_needed(n, k, not dilated),
@@ -1543,6 +1609,13 @@ COUNT_MISTAKES = mistakes(
          f"Each layer has its own count: is the right branch taken? {why}")
         for layer, (right, why) in COUNTS.items()
         for other in COUNTS if other != layer and "convolutional" in (layer, other)
+    ),
+    *(
+        (f"{COUNTS[one][0]} and {COUNTS[two][0]} exchanged", counting(**{
+            a: lambda n, d, k, b=b: multiply_adds(b.replace("_", "-"), n, d, k)
+            for a, b in ((one, two), (two, one))}),
+         f"Is the right branch taken? {COUNTS[one][1]} {COUNTS[two][1]}")
+        for one, two in combinations(COUNTS, 2)
     ),
     ("every layer counted as self-attention", lambda layer, n, d, k: 2 * n * n * d,
      "Each layer has its own count: is the right branch taken?"),
@@ -2057,6 +2130,12 @@ FAR_MISTAKES = mistakes(
     ("1 - z of the old state", gated_gradient(
         lambda n, h, w, u, z: (1 - z) + (1 - z) * u * (1 - n**2)),
      "z keeps the old state, 1 - z lets the candidate in."),
+    ("the derivative with respect to the words", gated_gradient(
+        lambda n, h, w, u, z: (1 - z) * w * (1 - n**2)),
+     "Asked for is the one with respect to the state: z + (1 - z) u (1 - n^2) at each step."),
+    ("z in place of 1 - z, and the road through the gate left out", gated_gradient(
+        lambda n, h, w, u, z: z * u * (1 - n**2)),
+     "1 - z lets the candidate in, and z keeps the old state: both roads count."),
     ("1 less the square of what stands inside tanh", _at_the_sum,
      "The derivative of tanh is 1 less the square of tanh itself, n_t."),
     ("a product that begins with h", lambda x, h, w, u, z: h * far_gradient(x, h, w, u, z),
@@ -2137,7 +2216,7 @@ KEEP_MISTAKES = mistakes(
     ("words that overrule the state, even small ones", weights(20.0, 2.0),
      "w makes every noise stronger than the state. The state must outvote it: keep w times the "
      "noise well below u."),
-    ("a u of 1 beside a large w, or weights in the order u, w, b", weights(3.0, 1.0),
+    ("a u of 1 or less beside a large w, or weights in the order u, w, b", weights(3.0, 1.0),
      "The order is w, u, b. Or is u too small? It must be above 1, by as much as the noise asks "
      "for."),
     ("u too small for the noise", weights(1.0, 1.5),
@@ -2271,6 +2350,36 @@ def _of_w(x: Tensor, h: Tensor, w: Tensor, u: Tensor, b: Tensor, g: Tensor) -> T
     for word, state in zip(x.flip(0), reversed(states[1:]), strict=True):
         total, g = total + torch.outer(word, g), u @ (g * (1 - state**2))
     return total
+
+
+def _of_u(x: Tensor, h: Tensor, w: Tensor, u: Tensor, b: Tensor, g: Tensor) -> Tensor:
+    """The gradient of U without the slope of tanh."""
+    before = torch.stack([h, *_states(x, h, w, u, b)[:-1]])
+    total = torch.zeros_like(u)
+    for old, state in zip(before.flip(0), reversed(_states(x, h, w, u, b)), strict=True):
+        total, g = total + torch.outer(old, g), u @ (g * (1 - state**2))
+    return total
+
+
+def _states(x: Tensor, h: Tensor, w: Tensor, u: Tensor, b: Tensor) -> list[Tensor]:
+    states = [h]
+    for word in x:
+        states.append(right_step(word, states[-1], w, u, b))
+    return states[1:]
+
+
+def _slopes_by(slope: Callable[[list[Tensor], int], Tensor | float]) -> Callable[..., Four]:
+    """With another slope at step t, made of all states, of which the given one is the first."""
+
+    def backward(x: Tensor, h: Tensor, w: Tensor, u: Tensor, b: Tensor, g: Tensor) -> Four:
+        states, rows = [h, *_states(x, h, w, u, b)], []
+        for t in reversed(range(len(x))):
+            rows.insert(0, g * slope(states, t))
+            g = u @ rows[0]
+        a = torch.stack(rows)
+        return x.T @ a, torch.stack(states[:-1]).T @ a, a.sum(0), g
+
+    return backward
 
 
 def with_autograd(read: Callable[..., Tensor]) -> Callable[..., object]:
@@ -2496,6 +2605,27 @@ TIME_MISTAKES = mistakes(
     ("the gradient at the state in that of W", lambda x, h, w, u, b, g: (
         _of_w(x, h, w, u, b, g), *through_time(x, h, w, u, b, g)[1:]),
      "The word stands inside tanh: what meets it is the gradient times the slope, 1 - h_t^2."),
+    ("the gradient at the state in that of U", lambda x, h, w, u, b, g: (
+        (four := through_time(x, h, w, u, b, g)) and (
+            four[0], _of_u(x, h, w, u, b, g), *four[2:])),
+     "The old state stands inside tanh: what meets it is the gradient times the slope, 1 - h_t^2."),
+    ("the last word in the gradient of W at every step", lambda x, h, w, u, b, g: (
+        (four := through_time(x, h, w, u, b, g)) and (
+            torch.outer(x[-1], four[2]), *four[1:])),
+     "At step t it was x_t that met W, and that changes from step to step."),
+    ("the last state in the gradient of U at every step", lambda x, h, w, u, b, g: (
+        (four := through_time(x, h, w, u, b, g)) and (
+            four[0], torch.outer(_states(x, h, w, u, b)[-1], four[2]), *four[2:])),
+     "At step t it was h_(t-1) that met U, and that changes from step to step."),
+    ("ones in place of the given gradient", lambda x, h, w, u, b, g: through_time(
+        x, h, w, u, b, torch.ones_like(g)),
+     "g is the gradient at the last state: the way back begins with it."),
+    ("the given gradient taken for that inside the last tanh", _slopes_by(
+        lambda states, t: 1.0 if t == len(states) - 2 else 1 - states[t + 1] ** 2),
+     "g is the gradient at the last state, behind tanh: the slope belongs to that step, too."),
+    ("the slope of the last state at every step", _slopes_by(
+        lambda states, t: 1 - states[-1] ** 2),
+     "The slope changes from step to step: at step t it is 1 - h_t^2."),
     ("all three transposed that can be", lambda *case: tuple(
         part.T if part.ndim > 1 else part for part in through_time(*case)),
      "Each gradient has the shape of what it belongs to: rows are what goes in."),

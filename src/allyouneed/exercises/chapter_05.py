@@ -54,8 +54,10 @@ HAND_MISTAKES = mistakes(
      "The scores are right. The softmax takes powers of e, and e to the power of 2 ln 3 is 9."),
     ("the query matrix forgotten", head_by_hand(3.0, 1.0),
      "Word 1 asked with its own vector. Its query is its vector times the query matrix."),
-    ("the key matrix forgotten, or the 2 before ln 3", head_by_hand(0.0, LN3),
-     "The words were found by their own vectors. A key is the vector times the key matrix."),
+    ("the key matrix forgotten, or the 2 before ln 3, or scores divided by 2",
+     head_by_hand(0.0, LN3),
+     "A key is the vector times the key matrix, that of word 2 is (1, 2). And nothing divides the "
+     "scores here."),
     ("both matrices of the scores forgotten", head_by_hand(1.0, 0.0),
      "These are the scores of Chapter 4, a word's vector times a word's vector."),
     ("scores used as weights", [0.0, 2 * LN3, 8 * 2 * LN3],
@@ -143,7 +145,8 @@ HAND_SLIPS = [
     ("the key matrix transposed", {"scores": (LN3, 2 * LN3)},
      "x_1 = (1, 0) times the key matrix is its first row."),
     ("the query matrix forgotten", {"scores": (3.0, 1.0)}, "The query is x_1 W^Q."),
-    ("the key matrix or the 2 before ln 3 forgotten", {"scores": (0.0, LN3)}, "A key is x W^K."),
+    ("the key matrix or the 2 before ln 3 forgotten, or scores halved", {"scores": (0.0, LN3)},
+     "A key is x W^K."),
     ("scores divided by the root of 2", {"by": math.sqrt(2)},
      "The division comes in Chapter 6."),
     ("both matrices of the scores transposed", {"scores": (LN2, 2 * LN2)},
@@ -327,6 +330,9 @@ LOOK_UP_MISTAKES = mistakes(
     ("the softmax behind the values",
      lambda query, keys, values: ((keys @ query) @ values).softmax(-1),
      "The softmax is taken of the scores. The average comes after it."),
+    ("the value of the key that fits worst",
+     lambda query, keys, values: values[(keys @ query).argmin()],
+     "A soft look-up gives every value its share, and the best key's the largest."),
     ("the best key's value times its weight",
      lambda query, keys, values: (w := (keys @ query).softmax(-1)).max() * values[w.argmax()],
      "All values are averaged, each with its weight."),
@@ -463,7 +469,9 @@ def relu_cases() -> list[tuple]:
     positive = torch.rand(2, 5, generator=draw) + 0.1
     smallest = torch.tensor([[3e-4, -1.0, 2e-4], [2.0, 1e-4, 1e-4]])
     printed = torch.tensor([[3.0, 1.0, -2.0], [-1.0, 0.0, -1.0]])
-    return [(mixed,), (small,), (positive,), (tiny,), (mixed[:1],), (printed,), (smallest,)]
+    large = torch.tensor([[20.0, 5.0, -3.0], [7.0, -9.0, 9.0]])
+    few = [(mixed[:1],), (printed,), (smallest,), (large,)]
+    return [(mixed,), (small,), (positive,), (tiny,), *few]
 
 
 def _shares_of(parts: Tensor, whole: Tensor, dim: int = -1) -> Tensor:
@@ -486,6 +494,9 @@ RELU_MISTAKES = mistakes(
      lambda scores: scores.relu() / scores.relu(),
      "What divides is the *sum* of the row, one number for all of its scores: divided by itself "
      "each is 1."),
+    ("the sum without its axis", lambda scores: torch.where(
+        (total := scores.relu().sum(-1)) > 0, scores.relu() / total, 0.0),
+     "The sums are to divide row by row: (T, 1), with keepdim=True. (T,) is laid along the keys."),
     ("multiplied by the sum", lambda scores: scores.relu() * scores.relu().sum(-1, keepdim=True),
      "A weight is a share: *divided* by the sum of the row."),
     ("zeros everywhere", lambda scores: 0 * scores,
@@ -912,6 +923,9 @@ ONE_HEAD_MISTAKES = mistakes(
     ("queries and keys exchanged", lambda x, w_q, w_k, w_v: weigh(x @ w_k, x @ w_q) @ (x @ w_v),
      "The keys ask and the queries are found. Row t of the table must belong to the query of word "
      "t."),
+    ("all sentences of the batch read as one",
+     lambda x, *matrices: one_head(x.flatten(0, 1)[None], *matrices),
+     "Each sentence of a batch stands for itself, and so do the outputs: (B, T, d_v)."),
     ("the sentences of a batch looked at together",
      lambda x, *matrices: one_head(x.flatten(0, 1)[None], *matrices)[0].view(*x.shape[:2], -1),
      "The words of all sentences share one table. Each sentence of a batch has its own."),
@@ -996,6 +1010,9 @@ def _again(weights: Tensor) -> Tensor:
 
 
 ACROSS_MISTAKES = mistakes(
+    ("the table turned on its side, and not turned back",
+     lambda y, x, w_q, w_k, w_v: _table(y, x, w_q, w_k).mT.softmax(-1) @ (x @ w_v),
+     "Row t of the table belongs to the query of word t: q @ k.transpose(-2, -1), (B, T, S)."),
     ("as it was",
      lambda y, x, w_q, w_k, w_v: _table(y, x, w_k, w_q).softmax(-2) @ (x @ w_v),
      "Nothing has changed. Which matrix belongs to those who ask? And what do the weights of one "
@@ -1352,8 +1369,15 @@ LOADED_MISTAKES = mistakes(
      "Each query must share its attention among the keys: the softmax runs over the last axis."),
     ("the queries alone returned", _loaded_with(forward=lambda self, x: self.roles(x)[0]),
      "The queries are the beginning. The three steps are missing: scores, softmax, sum."),
+    ("scores divided by the root of the words' width", _loaded_with(forward=lambda self, x: (
+        (roles := self.roles(x)) and (
+            roles[0] @ roles[1].mT / x.shape[-1] ** 0.5).softmax(-1) @ roles[2])),
+     "Nothing divides the scores in this chapter. Where Chapter 6 does, it is another width."),
     ("a causal mask", _loaded_with(forward=lambda self, x: _causal(*self.roles(x))),
      "Here each word looks at all words: the mask comes in Chapter 8."),
+    ("the outputs averaged over the words", _loaded_with(
+        forward=lambda self, x: LoadedHead.forward(self, x).mean(1)),
+     "Each word has its own output, (B, T, d_v)."),
     ("the word's own value added", _loaded_with(
         forward=lambda self, x: LoadedHead.forward(self, x) + self.roles(x)[2]),
      "The output is the average alone."),
@@ -1480,6 +1504,19 @@ VARIANCE_MISTAKES = mistakes(
     ("the variances of queries and keys summed, and multiplied, over the width",
      lambda w_q, w_k, c: through(w_q, c).trace() * through(w_k, c).trace() / w_q.shape[1],
      "That holds if all entries have one variance and are uncorrelated. Here they are not."),
+    ("the largest product alone", lambda w_q, w_k, c: (
+        through(w_q, c) * through(w_k, c)).max(),
+     "The variance is the sum over all i and j."),
+    ("each pair of entries once", lambda w_q, w_k, c: (
+        through(w_q, c) * through(w_k, c)).triu().sum(),
+     "The sum runs over all i and j: i, j and j, i are two."),
+    ("the covariances of a query with a key, added up",
+     lambda w_q, w_k, c: (w_q.T @ c @ w_k).sum(),
+     "The two words are independent: there they are 0. Multiply the covariances inside the query "
+     "with those inside the key."),
+    ("the matrices multiplied with the covariance entry by entry",
+     lambda w_q, w_k, c: ((w_q @ w_q.T * c) * (w_k @ w_k.T * c)).sum(),
+     "The covariance of the queries is a product of matrices, W^T C W."),
     ("the products not summed", lambda w_q, w_k, covariance: (
         through(w_q, covariance) * through(w_k, covariance)),
      "One number is asked for: the sum over all i and j."),
@@ -1534,11 +1571,13 @@ def whom(answer: Any, names: int, colours: int) -> list[str] | str:
     if len(tables) != 2:
         raise ValueError(f"expected two tables, w_q and w_k, got {kind(tables)}")
     w_q, w_k = (torch.as_tensor(w).double() for w in tables)
+    if w_q.ndim != 2 or w_k.ndim != 2:
+        raise ValueError(f"expected tables of shape (D, K), got {kind(w_q)} and {kind(w_k)}")
     d_model = 2 * names + colours
-    if w_q.ndim == w_k.ndim == 2 and len(w_q) == len(w_k) and w_q.shape != w_k.shape:
+    if len(w_q) == len(w_k) and w_q.shape != w_k.shape:
         raise ValueError(f"expected w_q and w_k of one width, got {len(w_q[0])} and {len(w_k[0])}")
-    if w_q.ndim != 2 or w_q.shape != w_k.shape or len(w_q) != d_model:
-        side = w_q.ndim == w_k.ndim == 2 and w_q.shape[1] == d_model
+    if w_q.shape != w_k.shape or len(w_q) != d_model:
+        side = w_q.shape[1] == d_model
         return f"not two tables of one shape ({d_model}, K), but {('others', 'turned')[side]}"
     if not (w_q.isfinite().all() and w_k.isfinite().all()):
         return "not all numbers are finite"
@@ -1565,6 +1604,8 @@ def _whom(weights: Tensor, at: Tensor, colour: Tensor) -> list[str]:
             found.append("other colours")
         elif not mates[at[me]] and row[at[me]] > max(0.1, 1.1 * rest.max()):
             found.append("the one pointed at, too")
+        elif row[me] > row[mates].max() + 1e-6:
+            found.append("oneself most")
         elif row[mates].max() - row[me] < 1e-6 and row[mates].sum() + row[me] > 0.9:
             found.append("oneself as much as the others")
         else:
@@ -1599,8 +1640,9 @@ COLOUR_MISTAKES = mistakes(
      "The sign of the colour is turned: those in my colour should score high."),
     ("everybody but oneself", lambda n, c: _of_parts(n, c, -20, 0, 0),
      "Not me, so far so good. But the colour does not count."),
-    ("nothing asked", lambda n, c: _of_parts(n, c, 0, 0, 0),
-     "Zero queries make all scores equal, and everybody gets the same."),
+    ("nothing asked, or nothing to find", lambda n, c: _of_parts(n, c, 0, 0, 0),
+     "Where all queries are zero, or all keys alike, the scores are equal, and everybody gets the "
+     "same."),
     ("those in my colour, the one pointed at first", lambda n, c: _of_parts(n, c, -30, 3, 12),
      "They should get equal shares, whomever I point at."),
     ("numbers that are not finite", lambda n, c: _of_parts(n, c, -math.inf, 0, 10),
@@ -1610,9 +1652,10 @@ COLOUR_MISTAKES = mistakes(
      "A row for each entry of the vector: (D, K), as the matrices of the text."),
     ("tables for another number of names or colours", lambda n, c: same_colour(5, 3),
      "The names and colours are given: (D, K) with D = 2 names + colours."),
-    ("of one matrix", lambda n, c: (_of_parts(n, c, -20, 0, 10)[1],) * 2,
-     "With one matrix for both, the highest a person can score is with himself, or nearly so: who "
-     "asks must be made by other numbers than who is found."),
+    ("oneself most, as with one matrix for both",
+     lambda n, c: (_of_parts(n, c, -20, 0, 10)[1],) * 2,
+     "The name should count against, not for: whoever has my name is me. With one matrix for both "
+     "it cannot: who asks must be made by other numbers than who is found."),
     ("those who point where I point preferred", lambda n, c: (
         torch.diag(torch.tensor([-20.0] * n + [5.0] * n + [10.0] * c)), torch.eye(2 * n + c)),
      "Whom one points at must not count: leave the middle part of query and key at zero."),
@@ -1644,7 +1687,8 @@ def _never(*names: str) -> Callable[..., bool]:
 
 
 COLOUR_RULES = [
-    Invariant("nobody attends to oneself", _never("oneself", "oneself as much as the others"),
+    Invariant("nobody attends to oneself", _never(
+                  "oneself", "oneself most", "oneself as much as the others"),
               "My own colour is mine, too, so that I score as high as the others in it. Ask "
               "against your own name, as strongly as for the colour or more."),
     Invariant("whom one points at does not count",

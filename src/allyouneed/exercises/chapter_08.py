@@ -319,6 +319,17 @@ PACKED_MISTAKES = mistakes(
     ("only the paddings see each other",
      lambda tokens, eos, pad: (tokens == pad)[:, None, None, :] & (tokens == pad)[:, None, :, None],
      "The paddings are what is hidden: a token is seen where it is *not* `pad`."),
+    ("EOS sees all sentences",
+     lambda tokens, eos, pad: packed_mask(tokens, eos, pad)
+         | ((tokens == eos)[:, None, :, None] & (tokens != pad)[:, None, None, :]),
+     "EOS is a token of its sentence like any other, and sees that one alone."),
+    ("a token does not see itself",
+     lambda tokens, eos, pad: packed_mask(tokens, eos, pad) & ~torch.eye(tokens.shape[1]).bool(),
+     "A token sees all of its sentence, itself as well."),
+    ("the sentences not kept apart, nor paddings from each other",
+     lambda tokens, eos, pad: _packed(keys=False, queries=False)(tokens, eos, pad)
+         | ((tokens != pad)[:, None, None, :] & (tokens != pad)[:, None, :, None]),
+     "A key has to be of the same sentence *and* no padding: `&`, not `|`."),
     ("nothing allowed",
      lambda tokens, eos, pad: torch.zeros(len(tokens), 1, *2 * tokens.shape[1:]).bool(),
      "This table is False everywhere. True means may attend."),
@@ -438,6 +449,12 @@ BUFFER_MISTAKES = mistakes(
     ("`filled` taken for the last filled place", _in_buffer(lambda s, i, filled: s <= filled + i - 1
         + 2 * (filled == 0)),
      "`filled` places are filled, 0 to filled - 1. The first new token stands at place `filled`."),
+    ("the triangle moved by the free places",
+     lambda filled, new, size: torch.ones(new, size).tril(size - filled).bool(),
+     "The kept places are what moves it: `tril(filled)`."),
+    ("the triangle moved by the new places, less one",
+     lambda filled, new, size: torch.ones(new, size).tril(new - 1).bool(),
+     "The kept places are what moves it: `tril(filled)`."),
     ("nothing allowed", _in_buffer(lambda s, i, filled: (s < 0) & (i < 0)),
      "This table is False everywhere. True means may attend."),
     ("the upper triangle", _in_buffer(lambda s, i, filled: s >= filled + i),
@@ -529,13 +546,18 @@ WEIGHTS_MISTAKES = mistakes(
      "On paper this is right, save for empty rows, which are 0/0. In floating point it also fails "
      "when a hidden score towers over the rest. Hide the scores first, and turn to exponentials "
      "then."),
-    ("the mask after the exponentials, then shares, and zeros where nothing is left",
+    ("the mask after the exponentials, or after the highest of all was subtracted, then shares, "
+     "and zeros where nothing is left",
      lambda scores, mask: (
          (scores.softmax(-1) * mask) / ((scores.softmax(-1) * mask).sum(-1, keepdim=True) + 1e-9)
      ),
      "On paper this is right. In floating point it fails when a hidden score towers over the rest: "
      "next to it, what may be seen is rounded to 0 (and without a softmax its exponential is "
      "infinite). Hide the scores first."),
+    ("scores multiplied by the mask, and minus infinity wherever 0 came out",
+     lambda scores, mask: (s := scores * mask).masked_fill(s == 0, -math.inf).softmax(
+         -1).nan_to_num(),
+     "A score that may be seen can be 0, too. Put minus infinity in where the mask is False."),
     ("exponentials of all scores, the highest not subtracted",
      lambda scores, mask: _shares(scores.exp() * mask, 1e-30),
      "The exponential of a large score is infinite, and of a very low one zero. Subtract the "
@@ -723,6 +745,7 @@ def _decoder(
             "or": real[:, None, None, :],
             "0": (tokens != 0)[:, None, None, :],
             "above": (tokens > pad)[:, None, None, :],
+            "below": (tokens < pad)[:, None, None, :],
             "paddings": ~real[:, None, None, :],
             "right": (torch.arange(real.shape[1]) < number)[:, None, None, :],
         }[along]
@@ -734,6 +757,8 @@ def _decoder(
             return (scores * mask).softmax(-1)
         if hide == "after":
             return scores.softmax(-1) * mask
+        if hide == "add":
+            return (scores + mask).softmax(-1)
         if hide == "again":
             left = scores.softmax(-1) * mask
             return left / left.sum(-1, keepdim=True).clamp(min=1e-30)
@@ -788,6 +813,7 @@ ALL_WEIGHTS = {
     "True for hidden": _decoder(turned=True),
     "the padding taken to be 0": _decoder("0"),
     "all ids up to that of the padding hidden": _decoder("above"),
+    "all ids from that of the padding on hidden": _decoder("below"),
     "padding looked for at the end alone": _decoder("right"),
     "scores multiplied by the mask": _decoder(hide="multiply"),
     "the mask after the softmax": _decoder(hide="after"),
@@ -832,6 +858,8 @@ WEIGHTS_WHY = {
         "It hides id 0 whatever `pad` is. It shows with pad = 1 and a padding in front.",
     "all ids up to that of the padding hidden":
         "It hides every id up to `pad`. It shows with pad = 1 and a word of id 0.",
+    "all ids from that of the padding on hidden":
+        "It hides every id from `pad` on. It shows with pad = 1 and a word of id 2.",
     "padding looked for at the end alone":
         "It counts the words and hides what stands behind so many places. It shows with padding in"
         " front.",
@@ -1069,6 +1097,7 @@ def _found_mistakes() -> list[tuple[str, list[str], str]]:
     some = [{i: word} for i, (_, why) in enumerate(FOUND.values()) for word in why]
     some += [one | two for one, two in itertools.combinations(some, 2) if not one.keys() & two]
     some += [{i: TEMPTING[i] for i in at} for at in itertools.combinations(range(7), 3)]
+    some += [{i: "none" for i, word in enumerate(right) if word != "none"}]
     rows = []
     for wrong in some:
         at = [list(FOUND.items())[i] for i in wrong]
@@ -1127,7 +1156,7 @@ def run_module(
     k: Tensor,
     v: Tensor,
     mask: Tensor,
-) -> dict[str, Tensor | bool] | None:
+) -> dict[str, Any] | None:
     """Build the class, give it these matrices, and run it forwards and backwards."""
     net = answer(d_model, n_heads)
     for name, matrix in zip(("w_q", "w_k", "w_v", "w_o"), matrices, strict=True):
@@ -1154,11 +1183,12 @@ def run_module(
     except RuntimeError as error:
         raise RuntimeError(f"it runs forwards, but gradients cannot be computed: {error}") from None
     finite = all(slope.isfinite().all() for slope in slopes if slope is not None)
-    reached = all(slope is not None for slope in slopes[3:])
+    names = ("w_q", "w_k", "w_v", "w_o")
+    unreached = [name for name, slope in zip(names, slopes[3:], strict=True) if slope is None]
     return {
         "output": output.detach(),
         "gradients are finite": finite,
-        "gradients reach all four layers": reached,
+        "layers that no gradient reaches": unreached,
     }
 
 
@@ -1670,7 +1700,8 @@ MODULE_MISTAKES = mistakes(
      "On paper this is right, save for empty rows, which are 0/0. In floating point it also fails "
      "when a hidden score towers over the rest. Hide the scores first, and turn to exponentials "
      "then."),
-    ("the mask after the exponentials, then shares, and zeros where nothing is left",
+    ("the mask after the exponentials, or after the highest of all was subtracted, then shares, "
+     "and zeros where nothing is left",
      _SharesAgainGuarded,
      "On paper this is right. In floating point it fails when a hidden score towers over the rest: "
      "next to it, what may be seen is rounded to 0. Hide the scores first."),
@@ -1756,6 +1787,17 @@ MODULE_MISTAKES = mistakes(
      "The mask broadcasts to (B, H, T, S), and may be another one for each head."),
     ("weights cut off from the gradients", _Detached,
      "The output is right, but no gradient comes to w_q and w_k, so they would never learn."),
+    ("values cut off from the gradients", _changed_module(project=lambda self, q, k, v: (
+        *MaskedMultiHeadAttention.project(self, q, k, v)[:2],
+        MaskedMultiHeadAttention.project(self, q, k, v)[2].detach())),
+     "The output is right, but no gradient comes to w_v, so it would never learn."),
+    ("a causal mask besides the given one", _changed_module(share=lambda self, scores, mask: (
+        MaskedMultiHeadAttention.share(
+            self, scores, mask & torch.ones(scores.shape[-2:], dtype=torch.bool).tril()))),
+     "Which keys may be seen is for the given mask to say."),
+    ("keys made from the queries' input", _changed_module(project=lambda self, q, k, v: (
+        self.w_q(q), self.w_k(q), self.w_v(v))),
+     "w_k is applied to k. In self-attention q and k are the same; in general they are not."),
     ("keys projected with w_q", _KeysByQueries,
      "Each of the three has a matrix of its own: the keys' is w_k."),
     ("the sum of the heads", _SumOfHeads,
@@ -1902,6 +1944,11 @@ DECODER_MISTAKES = mistakes(
     ("polarity inverted", _decoder(turned=True), "True means may attend."),
     ("padded queries hidden as well", _decoder(along="both"),
      "Nobody reads the rows of paddings; they need no hiding, and a test compares them here."),
+    ("the mask added to the scores as 0 and 1", _decoder(hide="add"),
+     "That hides nothing. What is added must be 0 where a place may be seen and minus infinity "
+     "where it may not."),
+    ("the future alone", _decoder(diagonal=11),
+     "`tril` is True where a place may be seen. It is not to be turned round."),
     ("the padding mask left out", _decoder(along="none"),
      "The paddings are keys, and must be hidden."),
     ("the first sentence's padding for all", _decoder(along="first"),
@@ -2221,6 +2268,42 @@ def what_is_written(answer: Callable, n: int) -> Any:
     }
 
 
+def _first_wrong_place(
+    cases: Sequence[Case], got: Sequence[Any], want: Sequence[Any]
+) -> tuple[str, str]:
+    """What is wrong at one place, and what is asked for there, in a case of several words."""
+    (n,), found, right = next(
+        each
+        for each in zip(cases, got, want, strict=True)
+        if each[0] != (1,) and each[1] != each[2]
+    )
+    both = zip(found["words written"], right["words written"], strict=True)
+    place, seen, word = next(
+        ((n + i, *pair) for i, pair in enumerate(both) if pair[0] != pair[1]), (None, None, None)
+    )
+    said, more = [], []
+    if place is not None:
+        some = [seen] if isinstance(seen, int) else seen
+        names = ["the separator" if k == n else f"word {k}" for k in some]
+        what = (
+            f"mixes {' and '.join(names)}"
+            if len(names) > 1
+            else f"writes {names[0]}"
+            if names
+            else "sees nothing"
+        )
+        said.append("other words than those asked for")
+        more.append(f"With n = {n}, place {place} {what}. It has to write word {word}.")
+    if found["rows that see the future"]:
+        said.append("the future seen")
+        more.append(f"With n = {n}, place {found['rows that see the future'][0]} sees what comes "
+                    "after it.")  # fmt: skip
+    if set(found["empty rows"]) - {place}:
+        said.append("empty rows")
+        more.append(f"With n = {n}, row {min({*found['empty rows']} - {place})} is empty.")
+    return "; ".join(said), " ".join(more)
+
+
 def _beside_the_words(
     cases: Sequence[Case], got: Sequence[Any], want: Sequence[Any]
 ) -> tuple[str, str] | None:
@@ -2229,12 +2312,12 @@ def _beside_the_words(
     for (n,), found, right in zip(cases, got, want, strict=True):
         for seen, word in zip(found["words written"], right["words written"], strict=True):
             if seen != word and not (isinstance(seen, list) and word in seen):
-                return None
+                return _first_wrong_place(cases, got, want)
             mixed = mixed or seen != word
         leaks += [t < n for t in found["rows that see the future"]]
         empty += found["empty rows"]
     if mixed + bool(leaks) + bool(empty) > 1:
-        return None
+        return _first_wrong_place(cases, got, want)
     if mixed:
         return (
             "more than the one word seen",

@@ -123,8 +123,12 @@ COUNT_MISTAKES = mistakes(
      "Each of the n_heads heads has matrices of its own."),
     ("W^O square", _counted(attention=lambda d, h, k, v: d * h * (2 * k + v) + d * d),
      "W^O takes the heads side by side, h d_v numbers, back to d_model: (h d_v, D)."),
-    ("W^O of width d_k", _counted(attention=lambda d, h, k, v: d * h * (3 * k + v)),
-     "W^O takes the heads' results, which are means of values: h d_v numbers."),
+    ("W^O, or W^V, of width d_k", _counted(attention=lambda d, h, k, v: d * h * (3 * k + v)),
+     "Values have d_v entries, and W^O takes the heads' results, which are means of values: h d_v "
+     "numbers."),
+    ("W^V and W^O as wide as the model", _counted(
+        attention=lambda d, h, k, v: 2 * d * h * k + 2 * d * d),
+     "The values of a head have d_v entries: W^V is (D, h d_v) and W^O (h d_v, D)."),
     ("narrow queries, and keys as wide as values",
      _counted(attention=lambda d, h, k, v: d * h * (k + 3 * v)),
      "A key is multiplied with a query, so it has d_k entries, too."),
@@ -427,6 +431,18 @@ SHARED_MISTAKES = mistakes(
           ("", _root, ""),
           (", and the root forgotten", lambda dx: 1.0, " x is the row times the root."),
       )),
+    ("the last sentence alone on the way through the logits",
+     lambda tokens, states, dx, dlogits: (
+         _below(tokens, dx, dlogits, _root(dx)) + _above(states[-1:], dlogits[-1:])),
+     "Gradients of all sentences are added up."),
+    ("the way through the logits apart for each sentence",
+     lambda tokens, states, dx, dlogits: (
+         _below(tokens, dx, dlogits, _root(dx)) + dlogits.transpose(1, 2) @ states),
+     "E is one matrix, (V, D): the gradients of all sentences are added up."),
+    ("the mean over the places on the way through the embedding",
+     lambda tokens, states, dx, dlogits: (
+         _below(tokens, dx, dlogits, _root(dx) / tokens.numel()) + _above(states, dlogits)),
+     "Gradients of several places are added up."),
     ("the states of the place before",
      lambda tokens, states, dx, dlogits: _shared()(tokens, states.roll(1, 1), dx, dlogits),
      "The logits of a place are made of the state of the same place."),
@@ -1240,6 +1256,14 @@ def _steps(
     return layer
 
 
+def _norm_kept(x, memory, src_mask, tgt_mask, a, c, f, norms) -> Tensor:
+    """The feed-forward net reads what cross-attention has read."""
+    h = norms[0](x)
+    x = x + a(h, h, h, tgt_mask)
+    h = norms[1](x)
+    return x + c(h, memory, memory, src_mask) + f(h)
+
+
 def _rewired(change: Callable) -> Callable:
     """A right layer on wrong arguments: change(arguments by name)."""
 
@@ -1569,6 +1593,11 @@ DECODER_MISTAKES = mistakes(
     ("no residual connection round self-attention",
      _self(lambda x, n: (n(x),) * 3, keep=lambda x, n: 0),
      "All three sub-layers stand in a residual connection."),
+    ("the norm on what cross-attention gives", _steps(
+        cross=lambda x, m, c, n, masks, start: x + n(c(x, m, m, masks[0]))),
+     "Pre-norm normalises what a sub-layer reads, not what it gives."),
+    ("the norm that cross-attention read handed on", lambda *given: _norm_kept(*given),
+     "The net reads the norm of the stream as it is now: `norms[2](x)`, anew."),
     ("no residual connection round cross-attention", _cross(keep=lambda x, h, m, start: 0),
      "All three sub-layers stand in a residual connection. Without this one the target's own words "
      "are lost."),
@@ -1987,6 +2016,14 @@ BATCH_MISTAKES = mistakes(
      _batch(read=lambda t: [BOS, *t[:-1]], labels=lambda t: [*t]),
      "The shift comes by itself, with BOS in front of what is read and EOS behind the labels: no "
      "token is cut off."),
+    ("the last token not read, BOS always",
+     _batch(read=lambda t: [BOS, *t[:-1]]),
+     "What is read has as many places as the labels: BOS and all ids."),
+    ("EOS in front of the source", _batch(src=lambda s: [EOS, *s]),
+     "EOS ends the source: it stands behind the ids."),
+    ("BOS behind what is read", _batch(read=lambda t: [*t, BOS]),
+     "BOS begins what is read: it stands in front of the ids."),
+    ("1 as BOS", _batch(read=lambda t: [1, *t]), "BOS is 2; 1 is UNK."),
     ("BOS twice in what is read", _batch(read=lambda t: [BOS, BOS, *t]),
      "What is read has as many places as the labels: one BOS, and the ids."),
     ("pairs without a target left out",
@@ -2129,8 +2166,10 @@ def write_out(model: Transformer, src: Tensor, length: int) -> Tensor:
 
 def writing_cases() -> list[tuple]:
     src = torch.tensor([[5, 6, 7, 8, 3], [9, 4, 3, 0, 0], [11, 3, 0, 0, 0], [7, 10, 4, 3, 0]])
-    # in the last, both sentences begin with an end and go on
-    return [(writer(1.0), src, 6), (writer(0.3), src, 6), (writer(1.0), src[:2], 6)]
+    # in the last but one, both sentences begin with an end and go on; one token comes out of many
+    # a mask that does not fit
+    models = writer(1.0), writer(0.3)
+    return [*((model, src, 6) for model in models), (models[0], src[:2], 6), (models[0], src, 1)]
 
 
 def seeded(answer: Callable, model: Transformer, src: Tensor, length: int) -> Any:
@@ -2138,6 +2177,10 @@ def seeded(answer: Callable, model: Transformer, src: Tensor, length: int) -> An
     with torch.random.fork_rng(devices=[]), torch.no_grad():
         torch.manual_seed(0)
         return answer(model, src, length)
+
+
+def _targets_padding(src: Tensor, tgt: Tensor) -> Tensor:
+    return padding_mask(tgt, PAD)
 
 
 def _nothing_hidden(src: Tensor, tgt: Tensor) -> Tensor:
@@ -2173,6 +2216,11 @@ def _asleep_late(model, src, length):
         states = model.decode(tgt, memory, mask)
         tgt = torch.cat([tgt, model.logits(states).argmax(-1)[:, -1:]], dim=1)
     return tgt[:, 1:]
+
+
+def _half_asleep(model, src, length):
+    model.encoder.eval()
+    return _writes(evaluate=False)(model, src, length)
 
 
 def _no_feedback(model, src, length):
@@ -2285,6 +2333,18 @@ WRITING_BUT = [
 
 WRITING_MISTAKES = mistakes(
     *combined(_writes, WRITING_SLIPS, but=WRITING_BUT),
+    ("nothing mended", _writes(
+        evaluate=False, first=EOS, mask=_targets_padding, place=lambda best: best[:, :1],
+        join=lambda tgt, best: torch.cat([best, tgt], dim=1), end=lambda tgt, length: tgt),
+     "With which token does it begin, whose padding does cross-attention hide, which place is "
+     "read, where does the new token go, and what is returned?"),
+    ("the target's padding hidden, not the source's", _writes(mask=_targets_padding),
+     "Cross-attention looks at the source: hand it the mask that `encode` gave. With one token any "
+     "mask fits, with more this one raises an error."),
+    ("dropout left on, and the target's padding hidden, not the source's",
+     _writes(evaluate=False, mask=_targets_padding),
+     "Call `model.eval()` first. And cross-attention looks at the source: hand it the mask that "
+     "`encode` gave."),
     ("left off before the EOS, when all sentences write one", _leaves,
      "In earnest one stops there. Here the task is to go on for `length` tokens."),
     ("begun with the source's first token",
@@ -2365,6 +2425,11 @@ WRITING_MISTAKES = mistakes(
      "`length` tokens are written, and `BOS` is not counted: one step for each."),
     ("the last place but one read", _writes(place=lambda best: best[:, -2:][:, :1]),
      "The newest token stands at the last place, and its state predicts the next: `-1`."),
+    ("dropout off in the encoder alone", _half_asleep,
+     "The embedding and the decoder have dropout, too: `model.eval()` is for the whole model."),
+    ("each new token in the place of all before, and cut off",
+     lambda model, src, length: src.new_zeros(len(src), 0),
+     "`tgt = best` throws away what was written. Put the new token behind: `torch.cat`."),
     ("the mode set too late", _asleep_late,
      "The encoder has dropout, too: `model.eval()` comes before `model.encode`."),
 )  # fmt: skip

@@ -99,6 +99,11 @@ REPORT_MISTAKES = mistakes(
     ("the test score with the difference to validation taken off",
      lambda valid, test: 2 * reported(valid, test) - max(valid),
      "The test score is reported as it is: nothing is added or taken off."),
+    ("the highest of all scores", lambda valid, test: max(*valid, *test),
+     "Choose by `valid` alone, and report the test score of that one setting."),
+    ("one setting before the chosen one", lambda valid, test: test[
+        max(range(len(valid)), key=lambda i: valid[i]) - 1],
+     "Places are counted from 0, and nothing is taken off: `test` has the same order as `valid`."),
     ("the first setting", lambda valid, test: test[0],
      "Look for the highest number in `valid`: it need not be the first."),
     ("the last setting", lambda valid, test: test[-1],
@@ -203,6 +208,11 @@ PAIRED_MISTAKES = mistakes(
     ("both scores of each draw",
      lambda a, b, draws: torch.stack([_ratio(a, draws), _ratio(b, draws)], 1),
      "The scores are right. Asked for is their difference, one number for each draw."),
+    ("both scores of each draw, a row for each system",
+     lambda a, b, draws: torch.stack([_ratio(a, draws), _ratio(b, draws)]),
+     "The scores are right. Asked for is their difference, one number for each draw."),
+    ("the spread of the differences", lambda a, b, draws: paired(a, b, draws).std(),
+     "Return the difference of every draw, R numbers. Their spread can be read off them."),
     ("divided in whole numbers",
      lambda a, b, draws: 100 * (
          _ratio(a, draws).div(100).floor() - _ratio(b, draws).div(100).floor()
@@ -624,6 +634,11 @@ ENSEMBLE_MISTAKES = mistakes(
          _probabilities(x, (_mean(net[0] for net in nets), w_2)) for _, w_2 in nets
      ),
      "No weights are averaged: each net goes from x to its softmax with its own."),
+    ("the second matrices averaged",
+     lambda x, nets: _mean(
+         _probabilities(x, (w_1, _mean(net[1] for net in nets))) for w_1, _ in nets
+     ),
+     "No weights are averaged: each net goes from x to its softmax with its own."),
     ("the median of the nets",
      lambda x, nets: torch.stack([_probabilities(x, net) for net in nets]).quantile(0.5, dim=0),
      "Take the mean over the nets: medians need not sum to one."),
@@ -882,6 +897,8 @@ DEALT_MISTAKES = mistakes(
     ("divided by all subsets",
      lambda a, b: dealt_share(a, b) * math.comb(len(a) + len(b), len(a)) / 2 ** len([*a, *b]),
      "Only deals of `len(a)` scores count: there are `comb(len(a) + len(b), len(a))` of them."),
+    ("only deals just as far apart", _dealt(beyond=lambda x, found: abs(x - found) < 1e-9),
+     "At least as far: the larger distances count, too."),
     ("one direction twice",
      lambda a, b: min(1.0, 2 * _dealt(far=_apart)(a, b)),
      "With groups of two sizes, the two directions need not have the same share: count both."),
@@ -1116,9 +1133,15 @@ def _plus_one(hypotheses: Sequence[str], references: Sequence[str]) -> float:
     return 100 * math.exp(min(0.0, 1 - r / c)) * product**0.25
 
 
-def _lengths_in_letters(hypotheses: Sequence[str], references: Sequence[str]) -> float:
-    c, r = (sum(map(len, texts)) for texts in (hypotheses, references))
-    return _text_bleu(brief=lambda *lengths: math.exp(min(0.0, 1 - r / c)))(hypotheses, references)
+def _lengths_by(cut: Callable[[str], Sequence[str]]) -> Callable[..., float]:
+    """With other lengths in the penalty than those of the words."""
+
+    def answer(hypotheses: Sequence[str], references: Sequence[str]) -> float:
+        c, r = (sum(len(cut(text)) for text in texts) for texts in (hypotheses, references))
+        penalty = math.exp(min(0.0, 1 - r / c))
+        return _text_bleu(brief=lambda *lengths: penalty)(hypotheses, references)
+
+    return answer
 
 
 def _by_length(hypotheses: Sequence[str], references: Sequence[str]) -> float:
@@ -1171,7 +1194,7 @@ TEXT_MISTAKES = mistakes(
          brief=lambda c, r: math.exp(min(0.0, 1 - len(_cut(true[-1])) / len(_cut(said[-1])))))(
              said, true),
      "Lengths, too, are added up over the corpus: `+=`, not `=`."),
-    ("lengths counted in letters", _lengths_in_letters,
+    ("lengths counted in letters", _lengths_by(lambda text: text),
      "c and r are numbers of words, those that `pieces` gives."),
     ("up to five words", _text_bleu(orders=5, root=0.2), "BLEU takes groups of up to four."),
     ("three orders under a fourth root", _text_bleu(orders=3),
@@ -1210,6 +1233,29 @@ TEXT_MISTAKES = mistakes(
     ("the hypotheses alone lower-cased",
      lambda hypotheses, references: text_bleu([h.lower() for h in hypotheses], references),
      "Case counts on both sides: nothing is lower-cased."),
+    ("the references alone lower-cased",
+     lambda hypotheses, references: text_bleu(hypotheses, [r.lower() for r in references]),
+     "Case counts on both sides: nothing is lower-cased."),
+    ("lengths counted at spaces", _lengths_by(str.split),
+     "c and r are numbers of words, those that `pieces` gives."),
+    ("the penalty squared", _text_bleu(brief=lambda c, r: math.exp(2 * min(0.0, 1 - r / c))),
+     "The penalty is exp(1 - r / c), once."),
+    ("c and r exchanged, and the sign turned, in the penalty",
+     _text_bleu(brief=lambda c, r: math.exp(min(0.0, c / r - 1))),
+     "The penalty is exp(1 - r / c), where c, the words said, is below r."),
+    ("the sum of the sentences' scores",
+     lambda hypotheses, references: sum(
+         text_bleu([h], [r]) for h, r in zip(hypotheses, references, strict=True)),
+     "The counts of all sentences are added up, and divided once."),
+    ("the highest of the sentences' scores",
+     lambda hypotheses, references: max(
+         text_bleu([h], [r]) for h, r in zip(hypotheses, references, strict=True)),
+     "The counts of all sentences are added up, and divided once."),
+    ("at least one group counted for each sentence",
+     _text_bleu(size=lambda said, true: max(1, said.total())),
+     "A sentence of fewer than n words has no group of n, and adds nothing to their number."),
+    ("the larger of the two counts", _text_bleu(match=lambda said, true: (said | true).total()),
+     "`&` takes the smaller of the two counts: an n-gram counts at most as often as both have it."),
     ("the mean of the scores above zero", _text_bleu(mean="above zero"),
      "To leave the zeros out flatters, and it is still a mean of sentences."),
     ("not clipped",
@@ -1324,6 +1370,7 @@ SCORES: dict[str, Callable[..., float]] = {
     "the arithmetic mean": _split(mean="arithmetic"),
     "up to three words": _split(orders=3, root=1 / 3),
     "from 0 to 1": _split(factor=1.0),
+    "rounded to whole points": lambda h, r: round(_split()(h, r)),
 }
 
 
@@ -1367,6 +1414,8 @@ SCORES_WHY = {
     "up to three words":
         "Groups of four do not count. It shows with any mistake in a sentence of four words.",
     "from 0 to 1": "The score is 1 where it should be 100. A perfect translation shows it.",
+    "rounded to whole points":
+        "It has no hundredths. It shows with any mistake, where a hundredth of a point counts.",
 }  # fmt: skip
 
 
@@ -1672,6 +1721,17 @@ FLATTERED_MISTAKES = mistakes(
      "It goes with the deviation, and with the root of 1 - rho."),
     ("rounded to the example's digits", lambda s, rho: 0.564 * s * math.sqrt(1 - rho),
      "The form is right. 0.564 is rounded: put the number itself, with pi, in its place."),
+    ("the variance of the difference", lambda s, rho: 2 * s**2 * (1 - rho),
+     "The mean of the larger one is asked for: half of the mean of |D|, for D of this variance."),
+    ("the variance of the difference, without the square of sigma",
+     lambda s, rho: 2 * s * (1 - rho),
+     "The mean of the larger one is asked for: half of the mean of |D|, for D of the variance "
+     "2 s^2 (1 - rho)."),
+    ("the deviation of the better score",
+     lambda s, rho: s * math.sqrt(1 - (1 - rho) / math.pi),
+     "Asked for is by how much it lies above the mean, not how much it varies."),
+    ("1 less the root of rho", lambda s, rho: s * math.sqrt((1 - abs(rho) ** 0.5) / math.pi),
+     "rho stands in the variance of the difference as it is: 2 s^2 (1 - rho)."),
     ("sigma under the root as well", lambda s, rho: math.sqrt(s * (1 - rho) / math.pi),
      "The variance is sigma squared, and its root sigma itself."),
     ("rho in place of 1 - rho", lambda s, rho: s * math.sqrt(abs(rho) / math.pi),
@@ -1762,6 +1822,25 @@ def _disagree(
         return (b, a) if turned else (a, b)
 
     return answer
+
+
+def _which_judge(cases: Sequence[Case], got: Sequence, want: Sequence) -> tuple[str, str] | None:
+    """Which of the two judges does not say what it should, and what it says instead."""
+    judges = {"BLEU prefers": "BLEU of the corpus", "the mean prefers": "the mean"}
+    if not all(isinstance(each, dict) for each in got):
+        return None
+    names, more = [], []
+    for key, judge in judges.items():
+        said = [g[key] for g, w in zip(got, want, strict=True) if g[key] != w[key]]
+        if said:
+            names.append(f"{judge} does not put {want[0][key]} ahead by 10 points")
+            some = ", or ".join(dict.fromkeys(said))
+            more.append(f"{judge[0].upper()}{judge[1:]} prefers {some}.")
+    more.append(
+        "`a` has to be right where the corpus has most of its words, and `b` in most of the "
+        "sentences, and each wrong where the other is right."
+    )
+    return ", and ".join(names), " ".join(more)
 
 
 DISAGREE_MISTAKES = mistakes(
@@ -1910,5 +1989,6 @@ EXERCISES = [
         cases=disagree_cases,
         mistakes=DISAGREE_MISTAKES,
         probe=_judged,
+        invariants=Family(_which_judge),
     ),
 ]

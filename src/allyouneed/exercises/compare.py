@@ -258,7 +258,7 @@ def kind_of(a: np.ndarray) -> str:
 
 def other_order(found: np.ndarray, want: np.ndarray) -> str:
     if found.ndim == want.ndim and sorted(found.shape) == sorted(want.shape):
-        return " (the axes stand in another order)"
+        return " (of the same lengths, in another order)"
     return ""
 
 

@@ -409,6 +409,7 @@ def either_way(exercise: Exercise, a: Any, b: Any) -> bool:
     return exercise.agree(a, b) or (not one_kind and exercise.agree(b, a))
 
 
+FEW_WORDS = 4
 # Of a mistake this may be said of quite another answer: it forgets too much of what came.
 BY_CHANCE = (
     "in another order", "cut short", "not added up", "not averaged", "one too many",
@@ -435,6 +436,8 @@ def near_mistake(
         return parts
     if not callable(exercise.reference) and (form := other_form(got[0], want[0])):
         return form, ""
+    if word := other_word(exercise, got[0], want[0]):
+        return word
     bad = [i for i in range(len(cases)) if not exercise.agree(got[i], want[i])]
     if all(unfilled(got[i], want[i]) for i in bad):
         return "the right rows, but not filled up to one length", ""
@@ -466,7 +469,8 @@ def near_mistake(
         by_chance = BY_CHANCE + by_hand
         if turn and not any(words in turn for words in (*by_chance, " cases)")):
             more = turn.removeprefix("the right answer, but ")
-            return f"{mistake.name}, and the result {more}", mistake.why
+            result = "" if re.match(r"part \d", more) else "the result "
+            return f"{mistake.name}, and {result}{more}", mistake.why
     return None
 
 
@@ -494,6 +498,22 @@ def other_form(got: Any, want: Any) -> str | None:
     if len(one) != 1 or len(other) != 1 or one == other or None in one | other:
         return None
     return f"{one.pop()} in place of {other.pop()}"
+
+
+def other_word(exercise: Exercise, got: Any, want: Any) -> tuple[str, str] | None:
+    """That an answer by hand, a list of words, has one that no answer known to us has."""
+    rows = [want, *(mistake.wrong for mistake in exercise.mistakes)]
+    words = [{*row} if isinstance(row, list) and {*map(type, row)} == {str} else None
+             for row in (got, *rows)]  # fmt: skip
+    said, *known = words
+    if callable(exercise.reference) or said is None or known[0] is None:
+        return None
+    ours = sorted({word for row in known if row for word in row})
+    other = [word for word in got if word not in ours]
+    if not other or len(ours) > 2 * FEW_WORDS:
+        return None
+    listed = ", ".join(f'"{word}"' for word in ours)
+    return f"{show(other[0])} is none of the words of the task", f"They are {listed}."
 
 
 def part_of_the_other(exercise: Exercise, got: list[Any], want: list[Any]) -> str | None:
@@ -535,7 +555,8 @@ def part_by_part(
         if not telling([each[k] for each in got]):
             return None
         fitting = []
-        for mistake in exercise.mistakes:
+        single = [mistake for mistake in exercise.mistakes if ", and " not in mistake.name]
+        for mistake in single:
             known = [exercise.known_output(mistake, i, case) for i, case in enumerate(cases)]
             whole = all(isinstance(a, list | tuple) and len(a) == number for a in known)
             if whole and alike(known, got, k) and not alike(known, want, k):

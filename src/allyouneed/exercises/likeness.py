@@ -104,9 +104,7 @@ def turns(
         yield "with True and False exchanged"
     if booleans == 2:
         a, b = got * 1.0, want * 1.0
-        yield from ["with axes of length 1 too many or too few"] * (
-            a.shape != b.shape and near(a.squeeze(), b.squeeze())
-        )
+        yield from [short_axes(a, b)] * (a.shape != b.shape and near(a.squeeze(), b.squeeze()))
         yield from (name for name in MOVES if near(a, TURNS[name](b)))
     if booleans == 1 and near(got * 1.0, want * 1.0):
         yield "with numbers in place of True and False, or the other way round"
@@ -119,7 +117,7 @@ def turns(
                 yield f"as numbers to be added to scores, 0 {words}"
     if not booleans:
         if got.shape != want.shape and near(got.squeeze(), want.squeeze()):
-            yield "with axes of length 1 too many or too few"
+            yield short_axes(got, want)
         yield from (name for name, turn in TURNS.items() if near(got, turn(want)))
         yield from (name for name, turn in UNDONE.items() if near(turn(got), want))
         yield from factors(got, want, arguments, near)
@@ -144,12 +142,18 @@ def turns(
             if got.ndim == want.ndim and got.shape[i] < want.shape[i]:
                 some = want.take(range(got.shape[i]), i)
                 yield from [f"cut short along axis {i}"] * near(got, some)
-        if got.shape != want.shape and got.size == want.size > 1:
+        if got.shape != want.shape and got.size == want.size > 0:
             yield from ["with its numbers in another shape"] * near(got.ravel(), want.ravel())
     for i in range(-want.ndim, 0):
         for j in range(i + 1, 0):
             if near(got * 1.0, want.swapaxes(i, j) * 1.0):
                 yield f"with the axes {i} and {j} exchanged"
+
+
+def short_axes(got: np.ndarray, want: np.ndarray) -> str:
+    if got.ndim == want.ndim:
+        return "with its axes of length 1 in another place"
+    return "with axes of length 1 too many or too few"
 
 
 def in_order(a: np.ndarray) -> np.ndarray:
