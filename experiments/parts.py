@@ -158,9 +158,11 @@ class Encoder(nn.Module):
         if setting.positions == "learned":
             nn.init.normal_(self.positions.table, std=d_model**-0.5)
         if setting.norm != "LayerNorm":
+            other = BatchNorm if setting.norm.startswith("BatchNorm") else nn.Identity
             for residual in self.residuals:
-                batch_norm = setting.norm.startswith("BatchNorm")
-                residual.norm = BatchNorm(d_model) if batch_norm else nn.Identity()
+                residual.norm = other(d_model)
+            if setting.norm_first:
+                self.last_norm = other(d_model)
         if not setting.scaled:  # attention divides by sqrt(d_k): undone beforehand, in the queries
             factor = math.sqrt(d_model // setting.n_heads)
             for attention in self.attentions:
@@ -178,13 +180,14 @@ class Encoder(nn.Module):
             return y
 
         if self.setting.norm == "BatchNorm, masked":
-            for residual in self.residuals:
-                residual.norm.real = words != PAD
+            for module in self.modules():
+                if isinstance(module, BatchNorm):
+                    module.real = words != PAD
         x = self.positions(self.embedding(words) * math.sqrt(self.setting.d_model))
         for i, (attention, feed) in enumerate(zip(self.attentions, self.feeds, strict=True)):
             x = self.residuals[2 * i](x, partial(attend, attention))
             x = self.residuals[2 * i + 1](x, feed)
-        return self.last_norm(x[words == GAP]) @ self.embedding.weight.T
+        return self.last_norm(x)[words == GAP] @ self.embedding.weight.T
 
 
 # Training and looking
@@ -372,7 +375,10 @@ def positions(steps: int = 600) -> None:
 
 
 def norms(steps: int = STEPS) -> None:
-    """What stands in the place of LayerNorm, in 2 narrow layers and in 6, with more padding."""
+    """What stands in the place of LayerNorm, in 2 narrow layers and in 6, with more padding.
+
+    Each norm stands after the addition, and then before the sub-layer.
+    """
 
     def looks(model: Encoder, gaps: Gaps) -> dict[str, Any]:
         loss = {
@@ -382,9 +388,10 @@ def norms(steps: int = STEPS) -> None:
         return {"loss_with_batch_statistics": loss}
 
     kinds = ("LayerNorm", "BatchNorm", "BatchNorm, masked", "none")
+    orders = [(kind, False) for kind in kinds] + [(kind, True) for kind in kinds[:-1]]
     settings = [
-        Setting(kind, d_model=32, n_layers=depth, norm=kind)
-        for depth, kind in product((2, 6), kinds)
+        Setting(f"{kind}, first" if first else kind, 32, 4, depth, norm=kind, norm_first=first)
+        for depth, (kind, first) in product((2, 6), orders)
     ]
     record("norms", compare(settings, steps, Gaps(), after=looks))
 

@@ -243,7 +243,7 @@ def test_a_page_shows_what_its_cell_said_on_a_gpu(day, tmp_path, monkeypatch):
     monkeypatch.setattr(gpu.record, "circumstances", lambda command: made)
     pieces = {"one": partial(run, "one", True), "two": partial(run, "two", False)}
     monkeypatch.setitem(gpu.PARTS, "notebooks", lambda day, done: pieces)
-    unmeasured = "left out here"
+    unmeasured = "left out here; on a GPU this cell measures it"
     assert gpu.results.on_a_gpu("one") == unmeasured
     assert gpu.work_on("notebooks", day, math.inf, keep=False) == 0
     assert gpu.results.on_a_gpu("two") == gpu.results.on_a_gpu("three") == unmeasured

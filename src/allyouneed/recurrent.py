@@ -80,6 +80,7 @@ class LSTM(nn.Module):
         c = _start(x, c, self.w, self.u, name="c")
         inputs, states = self.w(x), []
         for t in range(x.shape[1]):
+            # before sigmoid and tanh: (2.2)
             i, f, g, o = (inputs[:, t] + self.u(h)).chunk(4, dim=-1)
             c = f.sigmoid() * c + i.sigmoid() * g.tanh()
             h = o.sigmoid() * c.tanh()

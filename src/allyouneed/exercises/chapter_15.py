@@ -8,13 +8,14 @@ from functools import reduce
 from itertools import product
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from .core import Exercise, Invariant, mistakes
 from .pairs import combined
 from .predictions import booleans
-from .suspects import rules, said_of, spoken
+from .suspects import moved, rules, said_of, spoken
 
 # 15.1 how much heads disagree
 
@@ -339,6 +340,12 @@ EVEN_MISTAKES = mistakes(
                       sum(even_scores([n])[1] for n in lengths if n > 1) / len(lengths)),
      "In (15.1) every query that has a token before it counts the same, so a long sentence counts "
      "more, and one of one token not at all."),
+    ("a mean of the sentences' means, with 0 for those of one token",
+     lambda lengths: tuple(
+         sum(n > 1 for n in lengths) * mean / len(lengths) for mean in _each_sentence(lengths)
+     ),
+     "In (15.1) every query that has a token before it counts the same, so a long sentence counts "
+     "more, and one of one token not at all."),
     ("the lengths less one", lambda lengths: even_scores([n - 1 for n in lengths if n > 2] or [2]),
      "A query of the encoder sees all tokens of its sentence, the last as well."),
 )  # fmt: skip
@@ -425,6 +432,9 @@ GENTLE_MISTAKES = mistakes(
      "The mean is over the N places, the first axis: a bias has d_model numbers."),
     ("the columns from the head's number on, up to its last",
      _gentle(lambda width, n, i: slice(i, (i + 1) * (width // n))),
+     "The first column of a head is its number times d_v."),
+    ("as many columns as a head has, from its number on",
+     _gentle(lambda width, n, i: slice(i, i + width // n)),
      "The first column of a head is its number times d_v."),
     ("the head and the one behind it",
      _gentle(lambda width, n, i: slice(i * (width // n), (i + 2) * (width // n))),
@@ -603,12 +613,21 @@ def _one_by_one(weights: Tensor) -> list[tuple[int, int]]:
     return links
 
 
+def _first_come(weights: Tensor) -> list[tuple[int, int]]:
+    links: dict[int, int] = {}
+    for t, s in enumerate(weights[:-1, :-1].argmax(1).tolist()):
+        links.setdefault(s, t)
+    return [(t, s) for s, t in links.items()]
+
+
 def _looked_up_wrong(weights: Tensor) -> list[tuple[int, int]]:
     by_row, by_column = (weights[:-1, :-1].argmax(axis).tolist() for axis in (1, 0))
     return [(t, s) for t, s in enumerate(by_row) if t < len(by_column) and by_column[t] == s]
 
 
 AGREED_MISTAKES = mistakes(
+    ("a column given to the first row that wants it", _first_come,
+     "The source word chooses as well: of its column the largest weight, wherever it stands."),
     ("the last source token left out, too", _agreed(columns=slice(None, -2)),
      "Only the end of the source, the last column, is left out."),
     ("the last target token left out, too", _agreed(rows=slice(None, -2)),
@@ -765,6 +784,11 @@ def _layer_by_layer(new: Callable[[float, int], float]) -> Callable[[int, int, f
 
 
 STAYS_MISTAKES = mistakes(
+    ("a map of ones",
+     lambda layers, tokens, own: (
+         (own**layers * (tokens - 1) + (own + (1 - own) * tokens) ** layers) / tokens
+     ),
+     "A row of an even map sums to one: each of its weights is 1 / T."),
     *combined(_stays, STAYS_SLIPS),
     ("the mixed part without 1 - own, layer by layer", _layer_by_layer(lambda c, t: 1 / t),
      "A layer mixes by own I + (1 - own) A: what it mixes has the share 1 - own."),
@@ -1033,6 +1057,13 @@ RANK_MISTAKES = mistakes(
     ("the short form, with differences not squared",
      lambda a, b: 1 - 6 * (ranks(a) - ranks(b)).abs().sum() / (len(a) * (len(a) ** 2 - 1)),
      "The short form has squares, and does not hold with ties: take the cosine."),
+    ("the covariance divided by the variances",
+     lambda a, b: (
+         ((ranks(a) - ranks(a).mean()) * (ranks(b) - ranks(b).mean())).mean()
+         / (ranks(a).var() * ranks(b).var())
+     ),
+     "Divide by the standard deviations, the roots of the variances (and by n, or by n - 1, in "
+     "all three)."),
     ("the ranks themselves", lambda a, b: torch.stack([ranks(a), ranks(b)]),
      "The ranks are right. Asked for is their correlation, one number."),
     ("no rank left out behind equal numbers, and the mean not taken off",
@@ -1177,12 +1208,17 @@ def _own_residuals(maps: list[Tensor], removed: list[tuple[int, int]]) -> Tensor
     return mixed
 
 
-def _by_layers(maps: list[Tensor], removed: list[tuple[int, int]]) -> Tensor:
-    mixed = itself = torch.eye(maps[0].shape[-1])
-    for i, layer in enumerate(maps):
-        left = [head for h, head in enumerate(layer) if (i, h) not in removed]
-        mixed = (sum(left, 0 * itself) / len(maps) + itself) / 2 @ mixed
-    return mixed
+def _divided_by(number: Callable[[list[Tensor]], int]) -> Callable[..., Tensor]:
+    """The sum of the maps divided by another number."""
+
+    def answer(maps: list[Tensor], removed: list[tuple[int, int]]) -> Tensor:
+        mixed = itself = torch.eye(maps[0].shape[-1])
+        for i, layer in enumerate(maps):
+            left = [head for h, head in enumerate(layer) if (i, h) not in removed]
+            mixed = (sum(left, 0 * itself) / number(maps) + itself) / 2 @ mixed
+        return mixed
+
+    return answer
 
 
 MIXED_MISTAKES = mistakes(
@@ -1191,8 +1227,18 @@ MIXED_MISTAKES = mistakes(
      "so it stands on the right."),
     ("a head that is taken out takes its part of the residual with it", _own_residuals,
      "The residual connection is there once, whatever heads are left: it keeps its half."),
-    ("divided by the number of layers", _by_layers,
-     "The map of a layer is the sum of the maps that are left, divided by all its *heads*."),
+    *((name, _divided_by(number),
+       "The map of a layer is the sum of the maps that are left, divided by all its *heads*.")
+      for name, number in (
+          ("divided by the number of layers", len),
+          ("divided by the heads of all layers", lambda maps: sum(map(len, maps))),
+      )),
+    ("the first layer's maps in every layer",
+     lambda maps, removed: mixed_without(maps[:1] * len(maps), removed),
+     "Each layer has maps of its own."),
+    ("the mean over what is left, and a layer without heads left out", _mixed("left", empty=False),
+     "A head that is taken out adds nothing, and the others do not grow: divide by all heads. A "
+     "layer without heads brings zeros, and halves the stream all the same."),
     ("nothing mended", _guarded(_mixed("left", residual=False, above=False)),
      "Look at what the weights are divided by, at what a layer leaves in the stream, and at which "
      "side a higher layer stands."),
@@ -1607,7 +1653,16 @@ THREE = (
 
 def _asked(answer: Callable, width: int) -> dict[str, bool]:
     """Which key has most weight, which brings the longest vector, which is missed most."""
-    weights, vectors = answer(width)
+    found = answer(width)
+    if not isinstance(found, list | tuple) or len(found) != 2:
+        raise ValueError("expected two, (weights, vectors), of your function")
+    depths = [np.ndim([[*row] if np.ndim(row) else row for row in each]) for each in found]
+    if depths != [1, 2]:
+        raise ValueError(
+            "expected (weights, vectors), a list of numbers and a list of as many vectors, each "
+            f"of `width` numbers, got lists of {depths[0]} and {depths[1]} axes"
+        )
+    weights, vectors = found
     a = torch.tensor([float(x) for x in weights], dtype=torch.float64)
     f = torch.tensor([[float(x) for x in row] for row in vectors], dtype=torch.float64)
     if f.shape != (len(a), width):
@@ -1617,18 +1672,21 @@ def _asked(answer: Callable, width: int) -> dict[str, bool]:
     proper = bool((a > 0).all() and (a < 1).all() and abs(a.sum() - 1) < 1e-5)
     if not proper:  # what such weights would do is not asked
         return {name: name != THREE[0] for name in THREE}
+    said = _three_views(a, f)
+    if not all(said) and all(_three_views(a, f / a[:, None])):
+        raise ValueError(
+            "expected the f_s beside their weights, and these would do as the a_s f_s: divide each "
+            "by its weight"
+        )
+    return dict(zip(THREE, (proper, *said), strict=True))
+
+
+def _three_views(a: Tensor, f: Tensor) -> tuple[bool, ...]:
     output = a @ f
     views = [a, (a[:, None] * f).norm(dim=1), a / (1 - a) * (output - f).norm(dim=1)]
-    first = [int(view.argmax()) for view in views]
+    one, two, three = (int(view.argmax()) for view in views)
     gaps = [float(view.topk(2).values.diff().abs()) for view in views]
-    said = (
-        proper,
-        min(gaps) > 1e-3,
-        first[0] != first[1],
-        first[0] != first[2],
-        first[1] != first[2],
-    )
-    return dict(zip(THREE, said, strict=True))
+    return min(gaps) > 1e-3, one != two, one != three, two != three
 
 
 def _opinions(numbers: str = "right", factor: float = 1.0) -> Callable[..., tuple[list, list]]:
@@ -1639,7 +1697,7 @@ def _opinions(numbers: str = "right", factor: float = 1.0) -> Callable[..., tupl
         "one short": ([0.6, 0.3, 0.1], [0.1, 1.0, 0.5]),
         "one far": ([0.5, 0.3, 0.2], [0.2, 0.3, -3.0]),
         "level": ([0.5, 0.25, 0.25], [0.4, 1.0, -1.0]),
-        "no effect": ([0.5, 0.3, 0.2], [0.9, 1.0, -0.6]),
+        "no effect": ([0.6, 0.3, 0.1], [1.0, 1.9, -1.7]),
     }[numbers]
 
     def answer(width: int) -> tuple[list, list]:
@@ -1703,18 +1761,28 @@ def _last_row_kept(maps: list[Tensor], removed: list[tuple[int, int]]) -> Tensor
     return torch.cat([mixed[:-1], torch.eye(len(mixed))[-1:]])
 
 
+A_LITTLE_MORE = moved(mixed_without, 0.02)
 ALL_ROLLOUTS: dict[str, Callable] = {
     **RIGHT_ROLLOUTS,
+    A_LITTLE_MORE[0]: A_LITTLE_MORE[1],
     "the first map": lambda maps, removed: maps[0][0],
     **{mistake.name: mistake.wrong for mistake in MIXED_MISTAKES},
     "the last row of its own": _last_row_kept,
 }
 
 
-ROLLOUTS_WHY = {
-    "the first map": "Nothing is mixed.",
-    "the last row of its own": "The last row is that of the identity. It shows in the last row.",
-} | {mistake.name: "It is one of the mistakes of Exercise 15.8." for mistake in MIXED_MISTAKES}
+ROLLOUTS_WHY = (
+    {
+        A_LITTLE_MORE[0]: A_LITTLE_MORE[2],
+        "the first map": "Nothing is mixed.",
+        "the last row of its own": "The last row is the identity's. It shows in the last row.",
+    }
+    | {mistake.name: "It is one of the mistakes of Exercise 15.8." for mistake in MIXED_MISTAKES}
+    | {
+        "divided by the heads of all layers": "Take several layers.",
+        "the first layer's maps in every layer": "Let each layer have maps of its own.",
+    }
+)
 
 
 def rollout_right(mixed: Callable) -> bool:

@@ -16,7 +16,8 @@ from torch import Tensor
 from .compare import show
 from .core import Case, Exercise, Family, Invariant, Mistake, mistakes
 from .pairs import combined
-from .suspects import rules, said_of, spoken
+from .predictions import words
+from .suspects import moved, rules, said_of, spoken
 
 # 17.1 count the pairs
 
@@ -84,6 +85,9 @@ def _corner(length: int, window: int) -> int:
 
 
 COUNT_MISTAKES = mistakes(
+    ("all pairs, the future too, where the window is wider than the input",
+     lambda n, w, causal: n * n if w >= n else count_pairs(n, w, causal),
+     "A causal window, however wide, ends at the query: n (n + 1) / 2 pairs."),
     ("a window wider than the input in the two-sided case",
      lambda n, w, causal: count_pairs(n, w, True) if causal else n + 2 * _one_side(n, w),
      "Two-sided, too, no diagonal lies further away than length - 1."),
@@ -1396,6 +1400,11 @@ DOCUMENTS_OF_OTHERS = mistakes(
      lambda documents, window: document_mask(documents % 2, window),
      "The number of a document is a name, and all documents have another one: compare with "
      "`==`."),
+    ("the first position of each document not seen",
+     lambda documents, window: document_mask(documents, window) & (
+         documents == torch.cat([documents[:, :1] - 1, documents[:, :-1]], 1)
+     )[:, None, :],
+     "A document begins with the first position that has its number: s >= start, not s > start."),
     ("one position ahead as well",
      _near_and_same(near=lambda away, w: (away >= -1) & (away < w)),
      "The windows are causal: 0 <= t - s."),
@@ -1961,6 +1970,8 @@ PASS_MISTAKES = mistakes(
     ("only the first tile",
      lambda q, k, v, tile: one_pass(q, k[:tile], v[:tile], tile),
      "All tiles of keys count. Does the loop end too early?"),
+    ("divided in each tile, and at the end once more", _one_pass(early=True),
+     "Both sums go on growing as they are: one division, behind the last tile."),
     ("divided in each tile", _one_pass(early=True, divided=False),
      "The next tile adds to the sum `o`, not to a quotient: divide once, at the end."),
     ("only the last tile",
@@ -2124,7 +2135,7 @@ def _forget(out: str = "right", log: str = "right", weight: str = "right") -> An
             "multiplied": (o - p * value) * q, "plus": (o + p * value) / q,
             "1 + p": (o - p * value) / (1 + p), "twice": (o - 2 * p * value) / q,
             "part": p * value / q, "p": (o - p) / q, "towards": o - p / q * (o - value),
-            "one term": o + p * (o - value),
+            "one term": o + p * (o - value), "alone": o / q - p * value,
         }[out]  # fmt: skip
         logs = {
             "right": L + math.log(abs(q)), "as before": L, "minus": L - math.log(abs(q)),
@@ -2172,11 +2183,27 @@ def _alone(exp: Callable, out: bool = True, log: bool = True) -> Any:
     return answer
 
 
+def _by_ratio(exp: Callable) -> Any:
+    """With the sum as a multiple of the term that leaves, which may be beyond every float."""
+
+    def answer(o: Tensor, L: float, score: float, value: Tensor) -> tuple[Tensor, Tensor]:
+        times = torch.as_tensor(exp(L - score))
+        return (times * o - value) / (times - 1), score + (times - 1).log()
+
+    return answer
+
+
 def _infinite(score: float) -> float:
     return math.exp(score) if score < 80 else math.inf
 
 
 FORGET_MISTAKES = mistakes(
+    *((f"the sum as a multiple of the term that leaves, which {words}", _by_ratio(exp),
+       "That is right on paper. If the key that leaves weighs next to nothing, e to the power of "
+       "(L - score) has no number: take the other quotient, p = e to the power of (score - L).")
+      for words, exp in (("overflows", math.exp), ("becomes infinite", _infinite))),
+    ("the output alone divided", _forget(out="alone"),
+     "All of (o - p v) is divided by 1 - p. Are there brackets missing?"),
     ("only what is subtracted divided",
      lambda o, L, score, value: (
          lambda p: (o - p * value / (1 - p), L + math.log(1 - p))
@@ -2511,6 +2538,7 @@ class Pass:
         return f"<{self.says}>"
 
 
+A_LITTLE_MORE = moved(one_pass, 0.05)
 PASSES = {
     says: Pass(says, compute)
     for says, compute in (
@@ -2528,17 +2556,25 @@ PASSES = {
         ("a softmax for each tile", _one_pass(inside=True)),
         ("not divided", _one_pass(divided=False)),
         ("the queries in reverse order", lambda q, k, v, tile: one_pass(q.flip(0), k, v, tile)),
+        ("no number anywhere", lambda *given: one_pass(*given) * math.nan),
+        A_LITTLE_MORE[:2],
     )
 }
 RIGHT_PASSES = ["the mended function of 17.8", "the softmax over all keys at once"]
 MISSED_PASSES = {
+    "no number anywhere":
+        "No comparison with NaN is true, `>` as little as `<`: ask whether the difference is "
+        "*below* the tolerance, as `torch.allclose` does.",
+    A_LITTLE_MORE[0]: A_LITTLE_MORE[2],
     "the faulty function of 17.8": "Take several tiles, and scores far above and far below zero.",
     "m begins at 0": "It shows where *all* scores of a query are far below zero.",
     "one maximum for all queries": "It shows where two queries of one call differ much.",
     "the sum does not fade": "It shows where a later tile has a greater maximum.",
     "the output does not fade": "It shows where a later tile has a greater maximum.",
     "no maximum taken off": "It shows where scores are far above zero.",
-    "divided by d_k": "Compare with the attention of equation (1), for keys of several entries.",
+    "divided by d_k":
+        "Compare with the attention of equation (1), for keys of several entries, and for small "
+        "scores, too: beside a large one the others weigh nothing, whatever divides them.",
     "divided by the root of the number of keys": "Let the number of keys not be their width.",
     "a tile that is not full left out": "Let the number of keys be no multiple of `tile`.",
     "a softmax for each tile": "Take several tiles, and compare with attention over all keys.",
@@ -2724,7 +2760,7 @@ EXERCISES = [
         section="How far layers see",
         reference=ORDER,
         mistakes=ORDER_MISTAKES,
-        canonical=lambda output: [str(word).strip().lower() for word in output],
+        canonical=words,
         invariants=[
             Invariant(
                 'six words, each "same" or "differs"',

@@ -14,7 +14,8 @@ from torch import Tensor
 
 from .core import Exercise, Invariant, Mistake, mistakes
 from .pairs import combined
-from .suspects import plain_word, rules, said_of, spoken
+from .predictions import words
+from .suspects import moved, plain_word, rules, said_of, spoken
 
 Span = tuple[str, int, int]
 
@@ -55,7 +56,7 @@ BY_HAND_MISTAKES = mistakes(
      "Only a bracket called TOP is left out. S is a label like the others."),
     ("the geometric mean of precision and recall", (5 / 6) ** 0.5,
      "F1 is the harmonic mean: 2 both / (true + given)."),
-    ("rounded to one place", 0.9, "Give the fraction, or at least four places of it."),
+    ("rounded to one place", 0.9, "Give the fraction, or two places of it."),
     ("in percent", 1000 / 11, "The task asks for a number between 0 and 1."),
     ("the factor 2 forgotten", 5 / 11,
      "A bracket that both have counts in both sums: 2 both / (true + given)."),
@@ -445,6 +446,7 @@ TREES = [
     ("(S (NP XX )S )NP", 1, False),  # the same labels, but crossed
     ("(S (NP )NP XX )S", 1, False),  # empty
     ("(S )S", 0, False),
+    ("(S XX (NP )NP )S", 1, False),  # empty, behind a word
     ("(S XX )S (S XX )S", 2, False),  # two trees
     ("(S XX )S (NP )NP", 1, False),  # two trees, one of them empty
     ("(S XX )S XX", 2, False),  # a word outside
@@ -622,7 +624,40 @@ def _no_two_close(s: list[str], n: int) -> bool:
     )
 
 
+def _one_of_those_open(s: list[str], n: int) -> bool:
+    """A bracket closes if one with its label is open anywhere."""
+    opened: list[str] = []
+    for i, symbol in enumerate(s):
+        if i and not opened:
+            return False
+        if symbol[0] == "(":
+            opened.append(symbol[1:])
+        elif symbol != "XX":
+            if symbol[1:] not in opened or s[i - 1][0] == "(":
+                return False
+            opened.remove(symbol[1:])
+        elif not opened:
+            return False
+    return bool(s) and not opened and s.count("XX") == n
+
+
+def _empty_behind_words(s: list[str], n: int) -> bool:
+    """Nothing is known of empty brackets but that a tree may not begin with one."""
+    begins = any(
+        a[0] == "(" and b[0] == ")" and "XX" not in s[:i]
+        for i, (a, b) in enumerate(zip(s, s[1:], strict=False))
+    )
+    return well_formed(s, n, empty=True) and not begins
+
+
 TREE_MISTAKES = mistakes(
+    ("an error where the first symbol closes a bracket",
+     lambda s, n: [].pop() if s and s[0][0] == ")" else well_formed(s, n),
+     "A closing bracket may come although none is open: look before you `pop()`."),
+    ("a bracket closes if one of its label is open anywhere", _one_of_those_open,
+     "Brackets are nested: the one opened *last* closes first, with its own label."),
+    ("empty brackets behind a word let through", _empty_behind_words,
+     "A bracket must hold something of its own: it may not close right after it opened."),
     ("False for everything", lambda s, n: False, "There are sequences that are trees."),
     ("words outside of all brackets let through, also without any bracket",
      lambda s, n: _read_along(s, n, outside=True),
@@ -838,6 +873,7 @@ def _by_means(true: list, given: list) -> float | int:
 
 
 ODD = slice(0, 3, 2)  # label and end
+A_LITTLE_MORE = moved(corpus_f1, 0.03)
 SCORES: dict[str, Callable] = {
     "2 both / (true + given)": corpus_f1,
     "the harmonic mean of precision and recall": _by_means,
@@ -863,6 +899,7 @@ SCORES: dict[str, Callable] = {
     "0 / 0 if there is nothing to count": lambda t, g: (
         2 * _counts(t, g)[2] / sum(_counts(t, g)[:2])
     ),
+    A_LITTLE_MORE[0]: A_LITTLE_MORE[1],
 }  # fmt: skip
 
 # cases of a good test, each with what it is there for
@@ -912,6 +949,7 @@ def _to_the_last_bit(f1: Callable) -> bool:
 
 RIGHT_SCORES = list(SCORES)[:2]
 MISSED_SCORES = {
+    A_LITTLE_MORE[0]: A_LITTLE_MORE[2],
     "outputs that are no trees left out": "Let one of two outputs be None.",
     "a mean of the sentences' F1": "Take a long and a short sentence, of which one is right.",
     "brackets in a set": "Let a bracket be there twice.",
@@ -1735,11 +1773,22 @@ def _whole(output: object) -> str:
         output = output[0]
     if isinstance(output, Tensor | np.ndarray) and math.prod(output.shape) == 1:
         output = output.reshape(-1)[0].item()
+    if isinstance(output, str):
+        return f"{output} (a string)"
     return f"{output:.10g} (a float)" if isinstance(output, float) else str(output)
 
 
 def _rounded(output: str, true: int) -> bool:
     return output.isdigit() and 0 < abs(int(output) - true) < true / 10**9
+
+
+def _rows_of_rows(n: int, labels: int) -> int:
+    rows, tree = [1, 1], 0
+    for k in range(2, n + 1):
+        several = sum(rows[i] * rows[k - i] for i in range(1, k))
+        tree = labels * several
+        rows.append(several + tree)
+    return tree
 
 
 def _two_or_three(n: int, labels: int) -> int:
@@ -1768,6 +1817,11 @@ def _with_unary(n: int, labels: int) -> int:
 
 
 COUNT_TREE_MISTAKES = mistakes(
+    ("a string", lambda n, labels: str(count_trees(n, labels)),
+     "Asked for is a whole number, not its digits in quotes."),
+    ("a row in place of the first part", _rows_of_rows,
+     "The first part of a bracket is a word or a smaller bracket. With a row there, each row is "
+     "counted once for every place where it can be cut."),
     ("brackets around single words as well", _with_unary,
      "Each bracket has at least two parts: a word alone has none around it."),
     ("one label more", lambda n, labels: count_trees(n, labels + 1),
@@ -1962,7 +2016,14 @@ EXERCISES = [
         mistakes=CHANGE_MISTAKES,
         canonical=lambda output: [
             word.strip().lower().removesuffix("s") if isinstance(word, str) else word
-            for word in output
+            for word in (words(output) if isinstance(output, str) else output)
+        ],
+        invariants=[
+            Invariant(
+                'eight words, each "same" or "fall"',
+                lambda said: len(said) == 8 and {*said} <= {"same", "fall"},
+                "After each of the eight changes F1 has one of these two answers.",
+            )
         ],
     ),
     Exercise(

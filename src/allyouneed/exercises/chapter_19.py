@@ -9,6 +9,7 @@ from functools import reduce
 from itertools import product
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -23,6 +24,7 @@ from allyouneed.scaling import (
 )
 from allyouneed.transformer import BASE, BIG
 
+from .compare import kind
 from .core import Exercise, Invariant, Mistake, mistakes
 from .pairs import combined
 
@@ -270,6 +272,9 @@ SENT_KNOWN = [
 
 
 BYTES_MISTAKES = mistakes(
+    ("an n-th of the parameters where they are sharded",
+     lambda parameters, n, sharded: bytes_sent(parameters / (n if sharded else 1), n, sharded),
+     "Each holds an n-th, and needs the weights of all: it passes on n - 1 pieces in each round."),
     ("one round in plain data parallelism", _sent(rounds=(1, 3)),
      "Without sharding the gradients are all-reduced: a reduce-scatter and an all-gather, two "
      "rounds."),
@@ -660,6 +665,7 @@ def fewest_cases() -> list[tuple]:
         (100, 1000, 400, 2),
         (100, 900, 500, 3),
         (10**10, 10**6, 8 * 10**5, 3),
+        (1, 3 * (2**25 + 1) - 15, 2**25 + 1, 3),  # one byte too many, which float32 cannot hold
     ]
 
 
@@ -733,6 +739,11 @@ def _of_bytes(full: tuple[int, ...], shared: tuple[int, ...]) -> Callable[..., i
 
 
 FEWEST_MISTAKES = mistakes(
+    ("rounded up, in numbers of 32 bits",
+     lambda parameters, activations, memory, stage: _gpus(
+         rounded=lambda shared, room: math.ceil(np.float32(shared) / np.float32(room))
+     )(parameters, activations, memory, stage),
+     "A float32 number has seven digits. Count bytes in whole numbers, or in float64."),
     ("the activations forgotten, and no GPU where nothing else is shared",
      lambda parameters, activations, memory, stage: (
          lambda full: -(-(16 - full) * parameters // (memory - full * parameters))
@@ -1436,6 +1447,7 @@ FASTER_MISTAKES = mistakes(*FASTER_WHOLE, *_pictures())
 def in_words(answer: Any) -> list[str]:
     """Six words, whether by model or in one list, and however they are written."""
     items = answer.values() if isinstance(answer, dict) else answer
+    items = items.split(",") if isinstance(items, str) else items
     words = []
     for item in items:
         if isinstance(item, str):
@@ -1808,6 +1820,16 @@ INTERVALS: list[tuple[str, Callable[[float, float], float], str]] = [
 ]  # fmt: skip
 SHARE = "w / t + t / (2 F), of which the two parts are equal only for the best one"
 INTERVAL_MISTAKES = mistakes(
+    ("n twice in the share",
+     lambda write, between, n: (
+         lambda t: (t, write / t + n * n * t / (2 * between))
+     )(interval(write, between, n)[0]),
+     "Failures come every F = between / n seconds: with F there is no other n in the share."),
+    ("n outside of the root",
+     lambda write, between, n: (
+         lambda t: (t, write / t + n * t / (2 * between))
+     )(math.sqrt(2 * write * between) / n),
+     "Failures come every between / n seconds, and all of that stands under the root."),
     ("how many checkpoints between two failures", _interval(
          lambda w, f: f / _young(w, f), lambda w, f, tau: _share(w, f, _young(w, f))),
      "The interval is asked for in seconds."),
@@ -1966,6 +1988,8 @@ def judged(answer: Callable[[], Any]) -> tuple[str, str, str]:
     """What the cost model says of a plan: of memory, hours and price."""
     found = answer()
     if isinstance(found, list | tuple):
+        if len(found) != 3:
+            raise ValueError(f"expected a dict, got {kind(found)}")
         found = dict(zip(("n", "tokens", "parts"), found, strict=True))
     if missing := [name for name in ("n", "tokens", "parts") if name not in found]:
         raise ValueError(f"expected n, tokens and parts, got no {' and no '.join(missing)}")
@@ -2103,6 +2127,13 @@ EXERCISES = [
         reference=faster(),
         mistakes=FASTER_MISTAKES,
         canonical=in_words,
+        invariants=[
+            Invariant(
+                f'six words, each "{_S}" or "{_N}"',
+                lambda words: len(words) == 6 and {*words} <= {_S, _N},
+                "Each of the six purchases has one of these two answers.",
+            )
+        ],
     ),
     Exercise(
         number="19.7",

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from .core import Case, Exercise, Family, mistakes
 from .pairs import combined
-from .suspects import rules, said_of, spoken
+from .suspects import moved, rules, said_of, spoken
 
 # 20.1 gamma in the next matrix
 
@@ -180,6 +180,11 @@ WIDTH_KNOWN = [
 
 
 WIDTH_MISTAKES = mistakes(
+    ("the width rounded up, and then down to a multiple",
+     lambda d_model, d_ff, multiple: (
+         -(-(2 * d_model * d_ff + d_ff + d_model) // (3 * d_model)) // multiple * multiple
+     ),
+     "At most as many: round down, both times."),
     ("half of d_ff", lambda d_model, d_ff, multiple: d_ff // (2 * multiple) * multiple,
      "Two matrices of d_ff become three: their width is about two *thirds*."),
     ("a bias for each unit of the gated net", _width(unit=lambda d: 3 * d + 1),
@@ -791,6 +796,8 @@ SLOT_SLIPS = [
 
 
 SLOT_MISTAKES = mistakes(
+    ("all places in one ring, and no sinks", _slots(where=lambda p, w, s: p % w),
+     "The first `sinks` places have slots of their own, in front, and stay there."),
     ("window and sinks exchanged, where there are sinks",
      lambda t, window, sinks: in_slots(t, *((sinks, window) if sinks else (window, sinks))),
      "The arguments are t, window, sinks."),
@@ -1046,6 +1053,9 @@ def _speculated(
 
 
 PASS_MISTAKES = mistakes(
+    ("the plain mean of the ratios of what may be guessed",
+     _from_kept(lambda p, q: (p[q > 0] / q[q > 0]).clamp(max=1).mean()),
+     "Tokens are guessed with the probabilities q: weigh min(1, p / q) by q."),
     ("what is kept, and one more only if not all", _with_kept(lambda a, n: a * n + 1 - a),
      "The guesses behind a refused one are dropped, and one token more always comes: behind the "
      "last if all are kept."),
@@ -1272,6 +1282,13 @@ def newest_cases() -> list[tuple]:
     return cases
 
 
+def _heads_as_places(q: Tensor, k: Tensor, v: Tensor, kept_k: Tensor, kept_v: Tensor) -> Tensor:
+    """(H, K) is turned as if it were (T, K): head number h at place h."""
+    angles = _angle(q, torch.arange(len(q)), 10000.0)
+    keys = torch.cat([kept_k, _turned(k, angles)[:, None]], 1)
+    return _attend(_turned(q, angles)[:, None], keys, torch.cat([kept_v, v[:, None]], 1))[:, 0]
+
+
 NEWEST_SLIPS = [
     ("as if the newest stood at place 0", {"place": 0}, "The newest token stands at place S."),
     ("one place too early", {"place": -1}, "The newest token stands at place S."),
@@ -1317,6 +1334,14 @@ NEWEST_KNOWN = [
 
 
 NEWEST_MISTAKES = mistakes(
+    ("every head at the place of its number", _heads_as_places,
+     "The first axis of q is the heads, and all of them stand at place S: `x[:, None]` makes room "
+     "for the axis of places."),
+    ("the softmax over the one query", _newest(axis=1),
+     "Along an axis of length 1 every weight is 1. The softmax runs over the keys, the last axis."),
+    ("the newest key in place of its value",
+     lambda q, k, v, kept_k, kept_v: newest(q, k, _at(k, kept_k.shape[1])[:, 0], kept_k, kept_v),
+     "What is mixed are values: behind `kept_v` comes v."),
     ("divided by the root of the number of heads", _newest(width="heads"),
      "Equation (1) divides by the root of d_k, the width of a key: the last axis, not the first."),
     ("the newest at place 1", _newest(query_place=1, key_place=1),
@@ -1541,6 +1566,17 @@ RMS_KNOWN = [("gamma in the first term only", "gamma in the second term only")]
 
 
 RMS_BACKWARD_MISTAKES = mistakes(
+    ("as if dy were 1",
+     lambda x, gamma, dy, eps: rms_backward(x, gamma, torch.ones_like(dy), eps),
+     "The gradient of the sum of y is for a dy of ones. Each y_i counts by its dy_i."),
+    ("dy multiplied afterwards",
+     lambda x, gamma, dy, eps: dy * rms_backward(x, gamma, torch.ones_like(dy), eps),
+     "dy belongs to y, under the sum: an x_j reaches every y_i, each with a dy_i of its own."),
+    ("divided by the number of all entries",
+     lambda x, gamma, dy, eps: (
+         lambda first, whole: first + (whole - first) * x.shape[-1] / x.numel()
+     )(_rms_backward(second="")(x, gamma, dy, eps), rms_backward(x, gamma, dy, eps)),
+     "Each vector has a mean of its own, over D entries, `x.shape[-1]`."),
     ("as if the root were a constant, and eps forgotten",
      lambda x, gamma, dy, eps: gamma * dy / x.pow(2).mean(-1, keepdim=True).sqrt(),
      "The root depends on x as well: there is a second term. And eps stands under it."),
@@ -1891,6 +1927,7 @@ def _last_four(q: Tensor, k: Tensor, v: Tensor, kept_k: Tensor, kept_v: Tensor) 
     return _attend(q, keys, torch.cat([kept_v[:, -4:], v[:, None]], 1))[:, 0]
 
 
+A_LITTLE_MORE = moved(newest, 0.1)
 STEPS: dict[str, Step] = {
     "right": newest,
     "right, the newest in front": lambda q, k, v, kept_k, kept_v: _attend(
@@ -1921,8 +1958,10 @@ STEPS: dict[str, Step] = {
     "the first head's keys for all": _one_head_for_all,
     "the last four kept keys only": _last_four,
     "the heads in reverse order": lambda *case: newest(*case).flip(0),
+    A_LITTLE_MORE[0]: A_LITTLE_MORE[1],
 }
 MISSED_STEPS = {
+    A_LITTLE_MORE[0]: A_LITTLE_MORE[2],
     "the step of 20.7": "It is wrong for every text of three tokens or more.",
     "the newest at place 0": "Take several kept keys, turned by their places.",
     "values turned":

@@ -412,7 +412,8 @@ def either_way(exercise: Exercise, a: Any, b: Any) -> bool:
 # Of a mistake this may be said of quite another answer: it forgets too much of what came.
 BY_CHANCE = (
     "in another order", "cut short", "not added up", "not averaged", "one too many",
-    "divided by its sum", "without the softmax", "the same all along it",
+    "divided by its sum", "without the softmax", "the same all along it", "to one place",
+    "to two places", "to three places",
 )  # fmt: skip
 
 

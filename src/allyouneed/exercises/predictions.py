@@ -37,6 +37,12 @@ def signs(answer: object) -> list[str]:
     return [SIGNS.get(sign.strip().lower(), sign.strip()) for sign in items]
 
 
+def words(answer: object) -> list[str]:
+    """The words of an answer, which may also be one string."""
+    items = re.findall(r"\w+", answer) if isinstance(answer, str) else answer
+    return [str(word).strip().lower() for word in items]
+
+
 def booleans(answer: object) -> list:
     """True and False, which may also be 1 and 0."""
     return [bool(said) if said in (0, 1) else said for said in answer]

@@ -195,6 +195,17 @@ def judged(right: Sequence[str], wrong: Mapping[str, str], refused: str) -> Nami
     return named
 
 
+def moved(right: Callable, more: float) -> tuple[str, Callable, str]:
+    """A suspect that gives a little more than what is right, with its name and how it is found:
+    the first to be named of those that a wide tolerance lets pass."""
+    return (
+        f"what is right, and {more} more",
+        lambda *given: right(*given) + more,
+        f"Compare with what is right, and let rounding pass alone: a tolerance of {more} is too "
+        "wide.",
+    )
+
+
 def listed(these: Sequence[str]) -> str:
     """Some names in quotes, the first few of them."""
     some = ", ".join(f'"{name}"' for name in these[:FEW])

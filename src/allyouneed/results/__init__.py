@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 FOLDER = Path(__file__).parent
-LEFT_OUT = "left out here"  # how a cell begins that wants a GPU and has none
+LEFT_OUT = "left out here; on "  # how a cell begins that wants a GPU and has none
 
 
 def load(name: str) -> dict[str, Any]:
@@ -23,7 +23,7 @@ def load(name: str) -> dict[str, Any]:
 
 
 def on_a_gpu(notebook: str) -> str:
-    """What the cell of a notebook that wants a GPU printed on one, as far as there is a record.
+    """What the cell of a notebook that wants a GPU printed on one, or that it is to be run on one.
 
     `benchmarks/gpu.py notebooks` makes the record.
     """
@@ -31,6 +31,6 @@ def on_a_gpu(notebook: str) -> str:
         record = load("gpu_notebooks")
         said = record["data"]["pieces"][notebook]["said"]
     except (FileNotFoundError, KeyError):
-        return LEFT_OUT
+        return f"{LEFT_OUT}a GPU this cell measures it"
     where = f"{record['machine']['gpu']}, {record['date']}, {said['seconds']} seconds"
-    return f"{LEFT_OUT}; on {where}:\n{said['text']}"
+    return f"{LEFT_OUT}{where}:\n{said['text']}"
