@@ -36,9 +36,9 @@ def picture(stage):
 
 
 def probabilities(name: str, mask: str, sentence: str, place: int) -> torch.Tensor:
-    """Of the token at a place, counted without the EOS in front."""
+    """Of the token at a place, counted without the EOS in front; one stands at the end, too."""
     model, tokenizer = model_of(name, mask)
-    tokens = torch.tensor([[EOS, *tokenizer.encode(sentence)]])
+    tokens = torch.tensor([[EOS, *tokenizer.encode(sentence), EOS]])
     if name == "BERT":
         tokens[0, place + 1] = len(tokenizer) - 1
     with torch.no_grad():
