@@ -33,6 +33,7 @@ from allyouneed.families import (
     generate,
     load_bert,
     load_gpt2,
+    load_minilm,
     load_language_model,
     mask_tokens,
     save_language_model,
@@ -264,6 +265,7 @@ def test_loaders(monkeypatch):
         "gpt2": their_gpt2(n_embd=24, n_head=12),
         "bert": their_bert(num_attention_heads=12),
     }
+    theirs["minilm"] = theirs["bert"].bert  # no more than the states
 
     def fake(name):
         state = {k: x.clone() for k, x in theirs[name].state_dict().items()}
@@ -274,6 +276,10 @@ def test_loaders(monkeypatch):
         model, tokenizer = load()
         assert not model.training and tokenizer.get_vocab_size() == 1
         torch.testing.assert_close(model(ids()), theirs[name](ids()).logits, rtol=1e-4, atol=1e-5)
+    model, tokenizer = load_minilm()
+    assert not model.training and tokenizer.padding is tokenizer.truncation is None
+    expected = theirs["minilm"](ids()).last_hidden_state
+    torch.testing.assert_close(model.states(ids()), expected, rtol=1e-4, atol=1e-5)
 
 
 def test_without_network(monkeypatch, tmp_path):

