@@ -28,11 +28,11 @@ __all__ = [
     "V100",
     "A100",
     "H100",
-    "ring_all_reduce",
+    "pair_flops",
     "activation_bytes",
+    "ring_all_reduce",
     "state_bytes",
     "sent_bytes",
-    "pair_flops",
     "Device",
     "update_launches",
     "translation_launches",
@@ -44,6 +44,41 @@ __all__ = [
 ]
 
 Number = int | float
+
+
+def pair_flops(config: TransformerConfig, S: Number, T: Number) -> dict[str, Number]:
+    """Operations of all matrix products in one forward pass of one pair of sentences.
+
+    `S` source tokens with their EOS, `T` target tokens with their BOS. A training step
+    takes three times as many: each product has two more in the backward pass.
+    """
+    d, f, N, v = config.d_model, config.d_ff, config.n_layers, config.vocab_size
+    return {
+        "encoder, attention matrices": N * 8 * S * d * d,
+        "encoder, feed-forward": N * 4 * S * d * f,
+        "decoder, attention matrices": N * (12 * T + 4 * S) * d * d,
+        "decoder, feed-forward": N * 4 * T * d * f,
+        "scores and weighted sums": N * 4 * d * (S * S + T * T + T * S),
+        "logits": 2 * T * d * v,
+    }
+
+
+def activation_bytes(
+    config: TransformerConfig, src_tokens: Number, tgt_tokens: Number, size: int = 4
+) -> float:
+    """Bytes that the forward pass keeps for the backward pass, `size` for each number.
+
+    For attention that does not keep its weights and a loss that does not keep its
+    logits, as `attention` and `Objective` have them; padding counts as tokens. With
+    dropout, a byte more for each number it looks at. Token ids and masks are left out.
+    """
+    d, f, h, N = config.d_model, config.d_ff, config.n_heads, config.n_layers
+    src = N * (10 * d + f + h + 4) + d
+    tgt = N * (12 * d + f + 2 * h + 6) + d
+    total = size * (src_tokens * src + tgt_tokens * tgt)
+    if config.dropout:
+        total += d * (src_tokens * (2 * N + 1) + tgt_tokens * (3 * N + 1))
+    return float(total)
 
 
 def ring_all_reduce(
@@ -68,24 +103,6 @@ def ring_all_reduce(
     return [torch.cat(p) for p in pieces], sent
 
 
-def activation_bytes(
-    config: TransformerConfig, src_tokens: Number, tgt_tokens: Number, size: int = 4
-) -> float:
-    """Bytes that the forward pass keeps for the backward pass, `size` for each number.
-
-    For attention that does not keep its weights and a loss that does not keep its
-    logits, as `attention` and `Objective` have them; padding counts as tokens. With
-    dropout, a byte more for each number it looks at. Token ids and masks are left out.
-    """
-    d, f, h, N = config.d_model, config.d_ff, config.n_heads, config.n_layers
-    src = N * (10 * d + f + h + 4) + d
-    tgt = N * (12 * d + f + 2 * h + 6) + d
-    total = size * (src_tokens * src + tgt_tokens * tgt)
-    if config.dropout:
-        total += d * (src_tokens * (2 * N + 1) + tgt_tokens * (3 * N + 1))
-    return float(total)
-
-
 def state_bytes(parameters: Number, n: int = 1, stage: int = 0) -> dict[str, Number]:
     """Bytes that each of n processes holds for the state of a
     training in float32 with Adam.
@@ -108,23 +125,6 @@ def sent_bytes(size: Number, n: int, stage: int = 0) -> Number:
     gradient of `size` bytes. Raises ValueError as `state_bytes` does."""
     check_stage(n, stage)
     return (3 if stage == 3 else 2) * (n - 1) / n * size
-
-
-def pair_flops(config: TransformerConfig, S: Number, T: Number) -> dict[str, Number]:
-    """Operations of all matrix products in one forward pass of one pair of sentences.
-
-    `S` source tokens with their EOS, `T` target tokens with their BOS. A training step
-    takes three times as many: each product has two more in the backward pass.
-    """
-    d, f, N, v = config.d_model, config.d_ff, config.n_layers, config.vocab_size
-    return {
-        "encoder, attention matrices": N * 8 * S * d * d,
-        "encoder, feed-forward": N * 4 * S * d * f,
-        "decoder, attention matrices": N * (12 * T + 4 * S) * d * d,
-        "decoder, feed-forward": N * 4 * T * d * f,
-        "scores and weighted sums": N * 4 * d * (S * S + T * T + T * S),
-        "logits": 2 * T * d * v,
-    }
 
 
 @dataclass(frozen=True)

@@ -351,20 +351,20 @@ BYTES_MISTAKES = mistakes(
      "In each round a process sends n - 1 of the n pieces: the factor is (n - 1) / n."),
     ("pieces cut down to whole numbers",
      lambda parameters, n, sharded: (3 if sharded else 2) * (n - 1) * 4 * (parameters // n),
-     "Equation (19.2) as it stands: a piece has an n-th of the bytes, whole or not."),
+     "Equation (19.5) as it stands: a piece has an n-th of the bytes, whole or not."),
     ("pieces rounded up to whole numbers",
      lambda parameters, n, sharded: (3 if sharded else 2) * (n - 1) * 4 * -(-parameters // n),
-     "Equation (19.2) as it stands: a piece has an n-th of the bytes, whole or not."),
+     "Equation (19.5) as it stands: a piece has an n-th of the bytes, whole or not."),
     ("pieces cut down to whole bytes",
      lambda parameters, n, sharded: (3 if sharded else 2) * (n - 1) * (4 * parameters // n),
-     "Equation (19.2) as it stands: a piece has an n-th of the bytes, whole or not."),
+     "Equation (19.5) as it stands: a piece has an n-th of the bytes, whole or not."),
     ("the whole state is sent",
      lambda parameters, n, sharded: bytes_sent(parameters, n, sharded) * 4,
-     "Of the 16 bytes of equation (19.3) only gradients are sent, and in stage 3 weights: 4 bytes "
+     "Of the 16 bytes of equation (19.2) only gradients are sent, and in stage 3 weights: 4 bytes "
      "for each parameter."),
     ("rounded down to whole bytes",
      lambda parameters, n, sharded: (3 if sharded else 2) * (n - 1) * 4 * parameters // n,
-     "Equation (19.2) as it stands: nothing is rounded. In Python / divides, // rounds down."),
+     "Equation (19.5) as it stands: nothing is rounded. In Python / divides, // rounds down."),
     ("three rounds always", lambda parameters, n, sharded: 3 * (n - 1) / n * 4 * parameters,
      "Plain data parallelism has two rounds, reduce-scatter and all-gather. Only stage 3 has "
      "three."),
@@ -565,7 +565,7 @@ MODERN_MISTAKES = mistakes(
      "A set of keys has the width of one head, d_model / n_heads, and there are n_groups sets."),
     ("six matrices of attention",
      lambda d, f, h, g, n, v, t: _modern(d, f, h, g, n, v, t, kv=2 * d),
-     "Equation (19.5) counts a decoder with cross-attention. Here a layer has one attention, and "
+     "Equation (19.1) counts a decoder with cross-attention. Here a layer has one attention, and "
      "its keys and values are as wide as n_groups heads."),
     ("keys without values",
      lambda d, f, h, g, n, v, t: _modern(d, f, h, g, n, v, t, kv=d / h * g / 2),
@@ -1715,7 +1715,7 @@ WHOLE_MISTAKES = mistakes(
      "Divided by all tokens it is the mean already."),
     ("weighted as if they were means", _whole_gradient("weighted"),
      "They are gradients of *summed* losses: each token counts once in them already. Equation "
-     "(19.1) has weights since its gradients are means."),
+     "(19.4) has weights since its gradients are means."),
     ("weighted as if they were means, and each clipped for itself",
      _whole_gradient("weighted", "before"),
      "They are gradients of *summed* losses: add them up and divide by all tokens. Then clip."),

@@ -1,4 +1,4 @@
-// What a training takes: equations (19.3) to (19.9) for a model, a batch and GPUs to choose.
+// What a training takes: equations (19.1) to (19.9) for a model, a batch and GPUs to choose.
 // data: devices [{name, flops, memory, bandwidth, link, network, per_machine, delay, launch,
 // price}]; models [{name, d, layers, steps}]; vocabulary; length, of a sentence; utilisation, of
 // the peak; loading, tokens a second. d_ff is four times d_model, a head has 64 entries.
@@ -9,13 +9,13 @@ function parameters(d, layers, vocabulary) {
   return vocabulary * d + layers * (12 * d * d + 2 * (2 * d * f + f + d) + 10 * d);
 }
 
-/** Operations of an update for each target token: three times equation (19.5). */
+/** Operations of an update for each target token: three times equation (19.1). */
 function operations(d, layers, vocabulary, length) {
   const matrices = layers * (24 * d * d + 8 * 4 * d * d + 12 * d * length);
   return 3 * (matrices + 2 * d * vocabulary);
 }
 
-/** Bytes that one of n GPUs holds: equations (19.3) and (19.4), with dropout. */
+/** Bytes that one of n GPUs holds: equations (19.2) and (19.3), with dropout. */
 function memory(d, layers, vocabulary, tokens, n) {
   const [P, heads, f, each] = [parameters(d, layers, vocabulary), d / 64, 4 * d, tokens / n];
   const numbers = layers * (22 * d + 2 * f + 3 * heads + 10) + 2 * d;
