@@ -1511,6 +1511,8 @@ def looked_at(answer: Callable, d_model: int, start: int, length: int) -> Any:
     words[:, :, : d_model // 4] = 0.0
     x = words + sinusoids(start + length, d_model)[start:]
     both = (x @ w_q) @ (x @ w_k).mT / w_q.shape[1] ** 0.5
+    if w_q.isnan().any() or w_k.isnan().any():
+        raise ValueError("expected numbers, got NaN among the entries of w_q and w_k")
     if not both.isfinite().all():
         raise ValueError("expected finite scores, got infinite ones: the numbers are too large")
     weights = both[0].softmax(-1)[1:]

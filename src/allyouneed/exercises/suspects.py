@@ -126,9 +126,7 @@ def verdicts_on(
             return said
         if passed < len(said) - len(right) and _says_yes(test, lambda *given, **named: None):
             return {"said": AN_ERROR}
-        slip = None
-        if spoilt and passed < len(said) - len(right):
-            slip = _slip(test, suspects[right[0]], len(calls), spoilt)
+        slip = _slip(test, suspects[right[0]], len(calls), spoilt) if spoilt else None
         if slip == ONCE:  # not all of its calls have been seen
             return {"slip": slip}
         name = next((name for name, lack in (lacks or {}).items() if lack(calls)), None)
