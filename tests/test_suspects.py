@@ -23,7 +23,8 @@ from allyouneed.exercises import (
     chapter_14,
 )
 from allyouneed.exercises.core import examine, find
-from allyouneed.exercises.suspects import verdicts_on
+from allyouneed.exercises.suspects import ANY, LOOSE, ONCE, Spoilt, rules, verdicts_on
+from allyouneed.multihead import split_heads
 
 GIVEN = {
     "9.4": (chapter_09.ALL_EMBEDS, chapter_09.RIGHT_EMBEDS, chapter_09.EMBEDS_WHY),
@@ -160,7 +161,7 @@ def test_a_tolerance_is_not_called_a_size():
     given = chapter_09._given()
     wanted = chapter_09.embed(*given)
     loose = examine("9.4", lambda embed: torch.allclose(embed(*given), wanted, atol=1.0))
-    assert loose.mistake.endswith("not found")
+    assert loose.mistake == LOOSE
 
 
 @pytest.mark.parametrize("number", ("9.4", "12.6"))
@@ -511,3 +512,39 @@ def test_a_family_is_named_by_what_comes(number, answer, name):
         assert verdict.mistake not in families - {None}, verdict.message
     else:
         assert verdict.mistake == name, verdict.message
+
+
+X = torch.randn(2, 3, 12, generator=torch.Generator().manual_seed(7))
+
+
+@pytest.mark.parametrize(
+    ("test", "name"),
+    [
+        (lambda f: torch.allclose(f(X, 2), split_heads(X, 2), atol=10.0), LOOSE),
+        (lambda f: bool((f(X, 2) == split_heads(X, 2)).any()), ANY),
+        (lambda f: any(torch.equal(f(X, n), split_heads(X, n)) for n in (2, 3)), ONCE),
+        (
+            lambda f: torch.equal(f(X, 2)[0], split_heads(X, 2)[0]),
+            "only the first sentence compared",
+        ),
+        (
+            lambda f: any(map(torch.equal, f(X, 2), split_heads(X, 2))),
+            "one sentence that fits taken for enough",
+        ),
+    ],
+)
+def test_how_a_test_compares_is_named(test, name):
+    """By outputs of a right suspect that are spoilt: all of them, a little, or all but a slice."""
+    cuts = {
+        "right": split_heads,
+        "a view": lambda x, n: x.view(len(x), n, x.shape[1], -1),
+        "first sentence for all": lambda x, n: split_heads(x[:1].expand_as(x), n),
+        "last sentence for all": lambda x, n: split_heads(x[-1:].expand_as(x), n),
+        "always two": lambda x, n: split_heads(x, 2),
+        "a little more": lambda x, n: split_heads(x, n) + 1.0,
+        "the second sentence doubled": lambda x, n: split_heads(torch.stack([x[0], 2 * x[1]]), n),
+        "the first sentence doubled": lambda x, n: split_heads(torch.stack([2 * x[0], x[1]]), n),
+    }
+    said = verdicts_on(cuts, spoilt=Spoilt(("sentence", "head", "word", "entry")))(test)
+    family = rules(["right"], dict.fromkeys(list(cuts)[1:], "It shows."))
+    assert family.named([()], [said], [{}])[0] == name

@@ -13,7 +13,7 @@ from .core import Exercise, Family, Invariant, mistakes
 from .likeness import nearly
 from .pairs import combined, pairs
 from .predictions import signs, wrong_predictions
-from .suspects import Lack, each, rules, verdicts_on
+from .suspects import Lack, Spoilt, each, rules, verdicts_on
 
 # 3.1 one look by hand: three weights, then the two entries of the context
 
@@ -90,6 +90,15 @@ HAND_MISTAKES = mistakes(
     ("the weights exchanged in the context",
      [1 / 8, 1 / 4, 5 / 8, 5 / 8 * math.log(2), 1 / 4 * math.log(5)],
      "The weights are right. h_2, with ln 2, has the weight 1/4, and h_3, with ln 5, has 5/8."),
+    ("a softmax of the exponentials", look_by_hand(
+        [math.exp(x) / sum(map(math.exp, (1, 2, 5))) for x in (1, 2, 5)]),
+     "The softmax takes the exponentials itself: 1, 2 and 5 are divided by their sum, no more."),
+    ("the first weight left at 0", [0.0, 2 / 8, 5 / 8, *look_by_hand([1 / 8, 2 / 8, 5 / 8])[3:]],
+     "The exponential of the score 0 is 1, not 0. In the sum, 8, you have counted it."),
+    ("only two digits", [0.13, 0.25, 0.63, 0.17, 1.01],
+     "The way is right. Give three digits after the point."),
+    ("only two digits, from weights of two digits", [0.13, 0.25, 0.63, 0.17, 1.0],
+     "The way is right. Give three digits after the point."),
     ("the weights of the first and the last state exchanged",
      look_by_hand([5 / 8, 2 / 8, 1 / 8]),
      "The exponentials of the scores 0, ln 2 and ln 5 are 1, 2 and 5, in this order."),
@@ -537,6 +546,11 @@ def _guesses_without_their_own(places: Tensor, heights: Tensor, widths: list) ->
 
 
 LEFT_OUT_MISTAKES = mistakes(
+    ("all measurements at the same place hidden", _left_out(
+        score=lambda d, width: (-d.pow(2) / (2 * width**2)).masked_fill(d == 0, -math.inf),
+        weigh=lambda scores: scores.softmax(-1)),
+     "Two measurements may have been made at one place. Its *own* is left out alone: hide the "
+     "diagonal, not every distance of 0."),
     ("every measurement helps to guess itself", _left_out(weigh=lambda s: s.softmax(-1)),
      "At its own place its score is 0, the highest there is, and the narrower the kernel, the "
      "more of the weight it gets. Hide it from itself."),
@@ -818,6 +832,12 @@ def _renormalised(scores: Tensor, mask: Tensor, least: float) -> Tensor:
     return _shares(scores.softmax(-1) * mask.unsqueeze(1), least)
 
 
+def _shared_exponentials(scores: Tensor, mask: Tensor, fill: bool) -> Tensor:
+    parts = (scores - scores.amax(-1, keepdim=True)).exp() * mask.unsqueeze(1)
+    hidden = ~(mask if fill else mask.any(-1, keepdim=True)).unsqueeze(1)
+    return (parts / parts.sum(-1, keepdim=True)).masked_fill(hidden, 0.0)
+
+
 def _exponentials(scores: Tensor, mask: Tensor) -> Tensor:
     """Less the highest score of the tokens, 0 for the padding."""
     scores = scores.masked_fill(~mask.unsqueeze(1), -math.inf)
@@ -830,6 +850,11 @@ MASKED_MISTAKES = mistakes(
     ("exponentials multiplied by their sum",
      lambda scores, mask: (e := _exponentials(scores, mask)) * e.sum(-1, keepdim=True),
      "Weights are shares: the exponentials of each query are *divided* by their sum."),
+    *((f"exponentials less the highest score of all, padding included{more}",
+       lambda scores, mask, fill=fill: _shared_exponentials(scores, mask, fill),
+       "Where the padding has the highest score by far, the exponentials of all words are 0, and "
+       "0 / 0 is NaN. Hide the padding by minus infinity before you look for the highest.")
+      for more, fill in (("", False), (", and zeros for it", True))),
     ("one for each token", lambda scores, mask: mask.unsqueeze(1).expand(scores.shape).float(),
      "A weight is an exponential divided by the *sum* over the keys (not by itself)."),
     *((f"divided by the sum over the {what}", lambda scores, mask, axis=axis: (
@@ -900,8 +925,8 @@ MASKED_MISTAKES = mistakes(
      "weights should be zero."),
     ("equal weights where there is nothing to look at",
      lambda scores, mask: scores.masked_fill(~mask.unsqueeze(1), -1e9).softmax(-1),
-     "A sentence of padding alone should get zeros. With a large negative number in place of minus "
-     "infinity all its scores are the same, and the padding shares one equally."),
+     "A sentence of padding alone should get zeros. (With a large negative number in place of "
+     "minus infinity all its scores are the same, and the padding shares one equally.)"),
     ("a negative number that is not low enough",
      lambda scores, mask: scores.masked_fill(~mask.unsqueeze(1), -100.0).softmax(-1),
      "It hides only while the real scores are larger. Next to scores of -200 the padding, at -20 "
@@ -1087,7 +1112,8 @@ class Step:
     def __call__(self, tokens: Tensor) -> Tensor:
         """(B, t) tokens, the first word included, to (B, t, V) logits of the words after each.
 
-        Raises ValueError unless all rows come at once, and if they are longer than any answer.
+        Raises ValueError unless all rows come at once, if they are longer than any answer, and if
+        a token is no word.
         """
         tokens = torch.as_tensor(tokens)
         rows, longest = self.table.shape[:2]
@@ -1095,6 +1121,12 @@ class Step:
             raise ValueError(
                 f"tokens: expected all {rows} rows at once, shape ({rows}, t) with t of at most "
                 f"{longest}, got shape {tuple(tokens.shape)}"
+            )
+        words = self.table.shape[2]
+        if not (0 <= int(tokens.min()) and int(tokens.max()) < words):
+            raise ValueError(
+                f"tokens: expected numbers of words, 0 to {words - 1}, got {int(tokens.max())}: is "
+                "the argmax taken over all logits at once? It runs over the last axis"
             )
         sentences = torch.arange(rows).unsqueeze(1)
         return self.table[sentences, torch.arange(tokens.shape[1]).unsqueeze(0), tokens]
@@ -1444,7 +1476,8 @@ GREEDY_RULES = [
               "to `step`, and no word but the first `bos` is left out."),
     Invariant("a sentence goes on until it ends",
               lambda output, step, n, bos, eos, most: any(map(len, output)),
-              "There are no words at all. Are the words kept that were chosen?"),
+              "There are no words at all. Are the words kept that were chosen? And is it the "
+              "likeliest that is chosen?"),
 ]  # fmt: skip
 
 
@@ -1635,8 +1668,8 @@ TEST_MISTAKES = mistakes(
      "with allclose."),
     ("compared too loosely", _test(same=lambda f, case: torch.allclose(
         f(*case), _sentence_by_sentence(*case), atol=2.0)),
-     "Differences of 2 are no rounding: contexts are averages of numbers near 1. A tolerance near "
-     "1e-5 is wide enough."),
+     "Your test lets errors pass that are far above rounding: contexts are averages of numbers "
+     "near 1. A tolerance near 1e-5 is wide enough."),
     ("one query", _test(lambda: _inputs(T=1)),
      "With one query nobody sees whether each query has its own weights. Take several."),
     ("one key", _test(lambda: _inputs(S=1, padded=False)),
@@ -1667,6 +1700,8 @@ def _slope(of: Callable[[Tensor, Tensor, Tensor], Tensor]) -> Callable[[Tensor, 
 
 
 SLOPE_MISTAKES = mistakes(
+    ("the context itself", lambda scores, values: scores.softmax(0) @ values,
+     "That is c. Asked for is how it moves with each score, one row for each: a_j (h_j - c)."),
     ("powers of 2 as weights", lambda scores, values: slopes(math.log(2) * scores, values),
      "The softmax takes the exponential, with base e."),
     ("the states themselves, as without a softmax", _slope(lambda a, h, c: h),
@@ -1685,7 +1720,7 @@ SLOPE_MISTAKES = mistakes(
     ("the sign turned", _slope(lambda a, h, c: a * (c - h)),
      "A higher score for state j draws the context towards h_j, not away from it."),
     ("the weight left out", _slope(lambda a, h, c: h - c),
-     "The direction is right. A state that has no weight cannot draw the context: times a_j."),
+     "A state that has no weight cannot draw the context: times a_j."),
     ("a (1 - a) in front", _slope(lambda a, h, c: a * (1 - a) * (h - c)),
      "The 1 - a is in h_j - c already, since c holds a_j of h_j."),
     ("the weight squared", _slope(lambda a, h, c: a**2 * (h - c)),
@@ -1857,10 +1892,10 @@ PLACE_MISTAKES = mistakes(
     ("counted from 1, so that the first place is the last key",
      lambda keys, place: query_for(keys, (place - 1) % len(keys)),
      "Places are counted from 0."),
-    ("the key minus the sum of the others, ten times",
+    ("a small multiple of the key minus the sum of the others",
      lambda keys, place: 10 * (2 * keys[place] - keys.sum(0)),
      "That lowers the others on the whole, and not each of them."),
-    ("the key minus the mean, ten times",
+    ("a small multiple of the key minus the mean",
      lambda keys, place: 10 * (keys[place] - keys.mean(0)),
      "Better, and not always enough: it lowers the others on average, and not each of them. Ask "
      "for the scores that you want, and solve for the query."),
@@ -2253,7 +2288,7 @@ EXERCISES = [
         cases=[()],
         mistakes=TEST_MISTAKES,
         invariants=TEST_RULES,
-        probe=verdicts_on(SUSPECTS, TEST_LACKS),
+        probe=verdicts_on(SUSPECTS, TEST_LACKS, spoilt=Spoilt(("sentence", "query", "entry"))),
     ),
     Exercise(
         number="3.8",

@@ -13,7 +13,8 @@ from torch.nn.functional import normalize
 from .compare import kind
 from .core import Exercise, Family, Invariant, Mistake, mistakes
 from .pairs import by_place, combined, pairs
-from .suspects import Lack, each, rules, verdicts_on
+from .predictions import items
+from .suspects import Lack, Spoilt, each, rules, verdicts_on
 
 # 4.1 one look by hand: "very" in "very cute dog", three weights and the new vector
 
@@ -231,6 +232,8 @@ def _own(table: Tensor, value: float) -> Tensor:
 
 
 COSINE_MISTAKES = mistakes(
+    ("vectors of zeros left out", lambda p: cosines_of(p)[p.diag() > 0][:, p.diag() > 0],
+     "The table keeps its shape, (T, T): where a vector was all zeros, there are zeros."),
     ("the table as it was", lambda p: p,
      "A cosine knows nothing of lengths: each product is divided by the two lengths, which stand "
      "in the table, too."),
@@ -453,6 +456,11 @@ def _not_above_zero(output: Tensor, *_: Tensor) -> bool:
 
 
 DISTANCE_MISTAKES = mistakes(
+    ("the keys reshaped, not transposed", lambda q, k: (
+        2 * q @ k.reshape(len(k), k.shape[2], k.shape[1])
+        - _squares(q, k)[0] - _squares(q, k)[1]),
+     "A reshape gives the right shape and the wrong numbers: it cuts the same row of numbers anew, "
+     "so that a column holds pieces of several keys. A transpose exchanges the axes."),
     *(
         (f"{what} of the entries, not their squares, summed{side}",
          lambda q, k, factor=factor: factor * (q.unsqueeze(2) - k.unsqueeze(1)).sum(-1),
@@ -610,7 +618,7 @@ FAVOURITES = ["always", "sometimes", "always", "never", "never"]
 
 
 def small_letters(answers: list[str]) -> list[str]:
-    return [answer.strip().lower() for answer in answers]
+    return [answer.strip().lower() for answer in items(answers)]
 
 
 def _instead(place: int, answer: str) -> list[str]:
@@ -899,6 +907,9 @@ COUNTED_MISTAKES = mistakes(
         x, counts, lambda s, n: s + n.log(), axis=1),
      "Each word that asks shares its attention among the words it looks at: the rows of the "
      "weights sum to one, not the columns."),
+    ("the counts below the line alone",
+     lambda x, counts: _products(x).exp() / _exponentials(x, counts).sum(-1, keepdim=True) @ x,
+     "Three equal exponentials stand three times above the line, too: each word, times its count."),
     ("the words multiplied by their counts", lambda x, counts: self_attend(x * counts.unsqueeze(2)),
      "Three copies of a word are not one word that is three times as long: its scores stay."),
     ("the words that are averaged multiplied by their counts, and nothing divided",
@@ -1152,6 +1163,10 @@ def _attend_with(
 
 
 BATCH_MISTAKES = mistakes(
+    ("the logarithms of the weights", lambda x: (x @ x.mT).log_softmax(-1) @ x,
+     "The words are averaged with the weights themselves, not with their logarithms."),
+    ("the words of the first sentence averaged by all", lambda x: (x @ x.mT).softmax(-1) @ x[:1],
+     "Each sentence averages its own words."),
     ("as it was", lambda x: _batch(x, False, False, False),
      "Nothing has changed. What do the rows of `weights` sum to? What is the first column of "
      "`keys`? And how many words does one word attend to?"),
@@ -1469,9 +1484,15 @@ APART_LACKS: dict[str, Lack] = {
     "zeros": each(lambda x: any(not sentence.any() for sentence in x)),
     "copies": each(lambda x: bool((x == x[:1]).all())),
     "another order": _only_reordered,
+    "one word in each sentence": each(lambda x: x.shape[1] == 1),
     "the first": _only_watched(0),
     "the last": _only_watched(-1),
 }
+MIXED = Spoilt(  # what depends on the other sentences, and on where its own stands among them
+    ("sentence", "word", "entry"),
+    lambda out, x: out + x.pow(2).sum() + x.pow(4).sum(),
+    lambda out, x: out + 0.002 * x.pow(2).sum(),
+)
 APART_MISTAKES = mistakes(
     ("True for every layer", lambda layer: True,
      "The faulty layer of 4.7 must fail: there, sentences read each other. Shapes do not show it, "
@@ -1526,7 +1547,8 @@ APART_MISTAKES = mistakes(
     ("a tolerance that hides everything",
      lambda layer: torch.allclose(
          layer(_SOME), torch.cat([layer(_SOME[b : b + 1]) for b in range(3)]), atol=1.0),
-     "Differences of a tenth are no rounding. A tolerance near 1e-5 is wide enough."),
+     "Your test lets differences pass that are far above rounding. A tolerance near 1e-5 is wide "
+     "enough."),
     ("the others only made longer", lambda layer: all(
         torch.allclose(layer(_SOME)[a], layer(_longer(b))[a], atol=1e-4)
         for a in range(3) for b in range(3) if a != b),
@@ -1536,6 +1558,10 @@ APART_MISTAKES = mistakes(
         torch.allclose(layer(_SOME)[b + 1], layer(_other(b))[b + 1], atol=1e-4) for b in (0, 1)),
      "A sentence may read those behind it, or all of them: look at all sentences but the one that "
      "you changed."),
+    ("one word in each sentence", lambda layer: torch.allclose(
+        layer(_SOME[:, :1]), torch.cat([layer(s[None, :1]) for s in _SOME]), atol=1e-4),
+     "A single word gets all the attention of its sentence, however the weights are made. Take "
+     "sentences of several words."),
     ("only the first sentence alone", lambda layer: torch.allclose(
         layer(_SOME)[0], layer(_SOME[:1])[0], atol=1e-4),
      "Some layers leave the first sentence as it is and mix the others with it: look at all of "
@@ -1582,6 +1608,10 @@ def _squared(x: Tensor) -> Tensor:
 
 
 WIDEN_MISTAKES = mistakes(
+    ("the two extra entries in different places", lambda q, k: (
+        torch.cat([torch.ones(len(q), 1), 2 * q], 1), widen(q, k)[1]),
+     "The 1 of the query must meet the key's own entry: if the one stands first, so must the other."
+     ),
     ("the dot product as it was", lambda q, k: (q, k),
      "Longer keys still get more. What does the square of q - k have beside q . k?"),
     ("twice the dot product, and no more", lambda q, k: (2 * q, k),
@@ -1713,6 +1743,8 @@ def whom(answer: Callable, n: int) -> list[str] | str:
         return f"not of shape ({n}, D), but {('otherwise', f'(D, {n})')[x.shape[1] == n]}"
     if not x.isfinite().all():
         raise ValueError("expected finite numbers, got infinity or NaN among them")
+    if not (x @ x.T).isfinite().all():
+        raise ValueError("expected finite scores, got infinite ones: the numbers are too large")
     names = []
     for word, row in enumerate((x @ x.T).softmax(-1)):
         weight, other = float(row.max()), int(row.argmax())
@@ -1915,7 +1947,7 @@ EXERCISES = [
         cases=[()],
         mistakes=APART_MISTAKES,
         invariants=APART_RULES,
-        probe=verdicts_on(LAYERS, APART_LACKS, one_task=False),
+        probe=verdicts_on(LAYERS, APART_LACKS, one_task=False, spoilt=MIXED),
     ),
     Exercise(
         number="4.9",

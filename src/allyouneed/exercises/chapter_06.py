@@ -15,6 +15,7 @@ from .compare import kind
 from .core import Case, Exercise, Family, Invariant, mistakes
 from .likeness import nearly
 from .pairs import by_place, combined, pairs
+from .predictions import items
 
 ROOT_BEFORE = "Divide the scores, before they go into the softmax."
 SUMS_TO_ONE = "Each query shares its attention among the keys: the softmax runs over the last axis."
@@ -166,7 +167,7 @@ WIDER = [4, 2, 1, 0.5, "up", "same", "down", "down"]
 
 def small_letters(answers: list) -> list:
     """Words in small letters, and numbers as numbers (an array of both makes texts of them)."""
-    return [_word(a) if isinstance(a, str) else a for a in answers]
+    return [_word(a) if isinstance(a, str) else a for a in items(answers)]
 
 
 def _word(answer: str) -> str | float:
@@ -343,6 +344,8 @@ def pairs_of_spreads() -> list[tuple[str, list[float], str]]:
 
 
 SPREAD_MISTAKES = mistakes(
+    ("the variance in place of the standard deviation, in both", [576.0, 144.0, 576.0],
+     "A divisor divides the standard deviation, which is the root of the variance: 24."),
     ("the footnote's numbers", [16.0, 1.0, 4.0],
      "These hold for entries of variance 1. Here one product has the variance 4 times 9."),
     ("the two variances added", [16 * 13.0, 13**0.5, 208**0.5],
@@ -840,8 +843,8 @@ MENDED_MISTAKES = mistakes(
      "There is nothing to share: a softmax of minus infinities alone is 0/0, and so are weights "
      "that are divided by a sum of 0. It should get zeros, as it did before."),
     ("an even share for a query that may attend to nothing", _fill(-1e9),
-     "With a large negative number in place of minus infinity, its scores are all alike. It should "
-     "get zeros, as it did before."),
+     "There is nothing to share. (With a large negative number in place of minus infinity, its "
+     "scores are all alike.) It should get zeros, as it did before."),
     ("all keys for a query that may attend to nothing",
      lambda q, k, v, mask: (_raw(q, k) / q.shape[-1] ** 0.5 - 1e4 * ~mask).softmax(-1) @ v,
      "Subtracting the same number from all its scores hides none of them. It should get zeros, as "
@@ -1269,6 +1272,9 @@ def _p(scores: Tensor) -> Tensor:
 
 
 ENTROPY_MISTAKES = mistakes(
+    ("the exponentials in place of the weights", lambda s: -s.exp() * (
+        s - (s.exp() * s).sum()),
+     "The p of equation (6.5) are shares: the exponentials divided by their sum."),
     ("the sign turned", lambda s: -entropy_gradient(s),
      "Raise the largest score, and the weights become harder: the entropy falls. Is there a minus "
      "left of H = - sum of p ln p?"),
@@ -1426,7 +1432,7 @@ def reached(answer: Callable, scores: Tensor, entropy: float) -> float | None:
     found = answer(scores.clone(), entropy)
     if found is None:
         return None
-    if isinstance(found, Tensor) and found.numel() != 1:
+    if isinstance(found, list | tuple) or isinstance(found, Tensor) and found.numel() != 1:
         raise ValueError(f"expected one number, the temperature, got {kind(found)}")
     temperature = float(found)
     if not 0 < temperature < math.inf:
@@ -1485,6 +1491,12 @@ TEMPERATURE_MISTAKES = mistakes(
      "The answer depends on the scores and on the entropy that is asked for."),
     ("the spread of the scores", lambda scores, entropy: float(scores.std()),
      "Divided by it, scores have a spread of one. The entropy that is asked for does not come in."),
+    ("logarithms to the base 10 in the entropy",
+     lambda scores, entropy: temperature_for(scores, entropy * math.log(10)),
+     "The entropy of equation (6.5) has the natural logarithm."),
+    ("the scores divided by the root of their number as well",
+     lambda scores, entropy: temperature_for(scores, entropy) / len(scores) ** 0.5,
+     "Equation (6.9) divides the scores by the temperature, and by nothing else."),
     ("bits in place of nats",
      lambda scores, entropy: temperature_for(scores, entropy * math.log(2)),
      "The entropy of equation (6.5) has the natural logarithm: nats, not bits."),

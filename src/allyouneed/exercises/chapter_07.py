@@ -13,7 +13,8 @@ from torch import Tensor, nn
 from .compare import same
 from .core import Case, Exercise, Family, Invariant, mistakes
 from .pairs import combined, pairs
-from .suspects import Lack, each, rules, verdicts_on
+from .predictions import items
+from .suspects import Lack, Spoilt, each, rules, verdicts_on
 
 # 7.1 two heads by hand: what each head finds, then the two outputs
 
@@ -1449,8 +1450,8 @@ MODULE_MISTAKES = mistakes(
      "weights with zero after the softmax, or use `attention`."),
     ("equal shares where there is nothing to look at",
      _but(weigh=lambda self, scores, mask: scores.masked_fill(~mask, -1e9).softmax(-1)),
-     "Where all keys are hidden, they all score the same large negative number, and get equal "
-     "weights. A query that may attend to nothing should find zeros."),
+     "A query that may attend to nothing should find zeros. (Where all keys are hidden by the same "
+     "large negative number, they get equal weights.)"),
     ("the softmax over the heads",
      _but(
          weigh=lambda self, scores, mask: torch.nan_to_num(
@@ -1535,6 +1536,13 @@ MODULE_MISTAKES = mistakes(
     ("the keys averaged instead of the values",
      _but(forward=lambda self, *inputs: _keys_averaged(self, *inputs)),
      "Keys are there to be compared with the query. What is averaged are the values."),
+    *((f"{words} without a transpose", _but(
+        forward=lambda self, *inputs, names=names: _untransposed(self, names, *inputs)),
+       "`nn.Linear` keeps its matrix transposed: `self.w_q(x)` is `x @ self.w_q.weight.T`.")
+      for words, names in (
+          ("the weight of w_q", ["w_q"]),
+          ("the weights of w_q, w_k and w_v", ["w_q", "w_k", "w_v"]),
+          ("all four weights", ["w_q", "w_k", "w_v", "w_o"]))),
     ("the values made by w_k", _shared("w_v", "w_k"),
      "Each of the three has a layer of its own: values are w_v(v)."),
     *((f"one layer for queries, keys and values, {name}",
@@ -1632,6 +1640,13 @@ def _renamed(self: ManyHeads, names: dict[str, str], *inputs: Tensor) -> Tensor:
     return ManyHeads.forward(self, *inputs)
 
 
+def _untransposed(self: ManyHeads, names: Sequence[str], *inputs: Tensor) -> Tensor:
+    for name in names:
+        weight = getattr(self, name).weight
+        weight.copy_(weight.T.clone())
+    return ManyHeads.forward(self, *inputs)
+
+
 def _one_head(self: ManyHeads, *inputs: Tensor) -> Tensor:
     self.n_heads, mask = 1, inputs[3] if len(inputs) > 3 else None
     if mask is not None and mask.dim() == 4 and mask.shape[1] > 1:
@@ -1696,7 +1711,8 @@ def _words(output: Any) -> Any:
     """Three words in any letters; the numbers of a careful reader count as words."""
     numbers = {1: "one", 2: "two", 10: "all"}
     return [
-        one.strip().lower() if isinstance(one, str) else numbers.get(one, "some") for one in output
+        one.strip().lower() if isinstance(one, str) else numbers.get(one, "some")
+        for one in items(output)
     ]
 
 
@@ -2345,6 +2361,36 @@ def _parts(matrices: Any, name: str, length: int) -> Tensor:
 HEADS_FOUND = "head 1, from the second word on", "head 2, up to the last but one"
 
 
+KEYS_UNFOUND = {
+    "two keys at one place": "No query can tell two equal keys apart. Let the places fill the "
+    "circle once, whatever the length.",
+    "the keys on a line": "On a line the farthest key at either end wins, whatever the query is, "
+    "as in Exercise 7.8. Both entries must be used, so that every key is a corner.",
+    "a key inside the others": "A key is found only if it lies farthest in some direction, and one "
+    "inside the others, or between two of them, never does. Give all the same length, at different "
+    "angles.",
+}
+
+
+def _unfound(w_k: Tensor) -> str | None:
+    """Why in one of the heads some keys can be found by no query at all."""
+    for keys in w_k:
+        places = keys - keys.mean(0)
+        size = float(places.norm(dim=1).max())
+        if len(keys) < 3 or size == 0:
+            continue
+        near = torch.cdist(places, places) + size * torch.eye(len(keys), dtype=places.dtype)
+        if float(near.min()) < 1e-6 * size:
+            return "two keys at one place"
+        if float(torch.linalg.svdvals(places)[1]) < 1e-6 * size:
+            return "the keys on a line"
+        ring = places[torch.atan2(places[:, 1], places[:, 0]).argsort()]
+        one, other = ring.roll(-1, 0) - ring, ring.roll(-2, 0) - ring.roll(-1, 0)
+        if float((one[:, 0] * other[:, 1] - one[:, 1] * other[:, 0]).min()) < 1e-9 * size**2:
+            return "a key inside the others"
+    return None
+
+
 def neighbours_found(answer: Callable, length: int) -> Any:
     """Where each word looks most, in both heads, and which words give it 0.9 or less."""
     w_q, w_k = answer(length)
@@ -2352,12 +2398,15 @@ def neighbours_found(answer: Callable, length: int) -> Any:
     left, right = weights[0, 1:], weights[1, :-1]
     if weights.isnan().any():
         raise ValueError("the weights are NaN: are all entries finite?")
+    t = torch.arange(length)
+    found = left.argmax(-1).equal(t[:-1]) and right.argmax(-1).equal(t[1:])
     return {
         HEADS_FOUND[0]: left.argmax(-1).tolist(),
         HEADS_FOUND[1]: right.argmax(-1).tolist(),
         "words that are not sure": [
             t for t, row in enumerate((*left, *right)) if float(row.max()) <= 0.9
         ],
+        "keys": None if found else _unfound(_parts(w_k, "w_k", length)),
     }
 
 
@@ -2512,6 +2561,9 @@ def _whom_the_heads_find(
     cases: Sequence[Case], got: Sequence[Any], want: Sequence[Any]
 ) -> tuple[str, str] | None:
     """Which word each head finds, where it is one and the same way away for all words."""
+    keys = [one.get("keys") for one in got if isinstance(one, dict)]
+    if reason := next(filter(None, keys), None):
+        return reason, KEYS_UNFOUND[reason]
     found = []
     for head, key in enumerate(HEADS_FOUND):
         far = [d for d in WHOM if all(_so_far(one, key, n, head, d) for one, (n,) in
@@ -2673,7 +2725,9 @@ EXERCISES = [
         cases=[()],
         mistakes=CUT_TEST_MISTAKES,
         invariants=CUT_RULES,
-        probe=verdicts_on(CUTS, CUT_LACKS),
+        probe=verdicts_on(
+            CUTS, CUT_LACKS, spoilt=Spoilt(("sentence", "head", "word", "entry of each head"))
+        ),
     ),
     Exercise(
         number="7.11",

@@ -14,7 +14,8 @@ from .compare import kind, same
 from .core import Case, Exercise, Family, Invariant, Mistake, mistakes
 from .faults import changed
 from .pairs import combined
-from .suspects import Lack, each, rules, verdicts_on
+from .predictions import SIGNS, items
+from .suspects import Lack, Spoilt, each, rules, verdicts_on
 
 # 9.1 a row by hand: position 10 for d_model = 8
 
@@ -523,6 +524,14 @@ PLACED_MISTAKES = mistakes(
     *changed(PLACED_FAULTS, _placed),
     *((name, _placed(**change), why) for name, change, why in PLACED_SLIPS),
     *combined(_placed, [*PLACED_SLIPS, *PLACED_LEFT], but=PLACED_BUT),
+    ("multiplied by the power, not divided by it", lambda x: math.sqrt(x.shape[2]) * x + (
+        lambda angle: interleave(angle.sin(), angle.cos()))(
+            torch.arange(x.shape[1])[:, None]
+            * 10000 ** (torch.arange(0, x.shape[2], 2) / x.shape[2])),
+     "Later hands are slower: the position is divided by 10000^(2i / D)."),
+    ("the cosines written over the sines", lambda x: math.sqrt(x.shape[2]) * x + (
+        lambda pe: interleave(pe[:, 1::2], 0 * pe[:, 1::2]))(sinusoids(*x.shape[1:])),
+     "The cosines go into the odd entries, 1::2, which are still 0."),
     ("positions divided by the length", _placed(share=True),
      "A step must be the same in every sentence: the position is not divided by the length."),
     ("cosine before sine", lambda x: placed(x) + sinusoids(*x.shape[1:]).unflatten(
@@ -1452,9 +1461,10 @@ def _compared_mistakes() -> list[tuple[str, list[str], str]]:
 
 
 def _compared(output: Any) -> Any:
-    """Words, which may also be signs."""
+    """Words, which may also be signs, and other words for the same."""
     words = {"=": "equal", "<": "smaller", ">": "greater"}
-    return [words.get(one.strip(), one.strip().lower()) for one in output]
+    said = (one.strip().lower() for one in items(output))
+    return [words.get(SIGNS.get(one, one), one) for one in said]
 
 
 # 9.8 design: a head that finds the previous word; the first quarter of the entries is free of words
@@ -1501,6 +1511,8 @@ def looked_at(answer: Callable, d_model: int, start: int, length: int) -> Any:
     words[:, :, : d_model // 4] = 0.0
     x = words + sinusoids(start + length, d_model)[start:]
     both = (x @ w_q) @ (x @ w_k).mT / w_q.shape[1] ** 0.5
+    if w_q.isnan().any() or w_k.isnan().any():
+        raise ValueError("expected numbers, got NaN among the entries of w_q and w_k")
     if not both.isfinite().all():
         raise ValueError("expected finite scores, got infinite ones: the numbers are too large")
     weights = both[0].softmax(-1)[1:]
@@ -1632,7 +1644,7 @@ EXERCISES = [
         reference=embed_right,
         cases=[()],
         mistakes=EMBED_TEST_MISTAKES,
-        probe=verdicts_on(ALL_EMBEDS, EMBED_LACKS),
+        probe=verdicts_on(ALL_EMBEDS, EMBED_LACKS, spoilt=Spoilt(("sentence", "word", "entry"))),
         invariants=rules(RIGHT_EMBEDS, EMBEDS_WHY),
     ),
     Exercise(

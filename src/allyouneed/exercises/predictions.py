@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 from itertools import product
+from typing import Any
 
 from .core import Mistake
 
@@ -35,6 +36,15 @@ def signs(answer: object) -> list[str]:
         items = re.findall(r"[<>=]+|\w+", items)
         items = [*items[0]] if len(items) == 1 else items
     return [SIGNS.get(sign.strip().lower(), sign.strip()) for sign in items]
+
+
+def items(answer: Any) -> list[Any]:
+    """The items of an answer by hand, which may also be a dict, one string, or lists in a list."""
+    if isinstance(answer, str):
+        return re.findall(r"[<>=]+|[\w./-]+", answer)
+    some = answer.values() if isinstance(answer, dict) else answer
+    nested = (items(one) if isinstance(one, list | tuple | dict) else [one] for one in some)
+    return [one for row in nested for one in row]
 
 
 def words(answer: object) -> list[str]:

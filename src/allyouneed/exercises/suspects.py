@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from torch import Tensor
@@ -56,11 +57,39 @@ def spoken(said: list[Any]) -> list[Any]:
 AN_ERROR = "an error taken for a yes"
 Calls = list[tuple]
 Lack = Callable[[Calls], bool]
+LOOSE, ANY, ONCE = (
+    "a tolerance that is too wide", "one number that fits taken for enough",
+    "one comparison that fits taken for enough",
+)  # fmt: skip
+SLIPS = {
+    LOOSE: "Your test lets errors pass that are far above rounding. Compare with `torch.allclose`, "
+    "and a tolerance near 1e-5.",
+    ANY: "Your test says yes where all other numbers are wrong. Is it `any`, where `all` is meant?",
+    ONCE: "Your test says yes where every other comparison fails. Is it `any`, or `or`, where all "
+    "of them must hold?",
+}
+
+
+@dataclass(frozen=True)
+class Spoilt:
+    """How the output of a right suspect is spoilt to see how a test compares: `loud(out, *given)`
+    must not pass, and `quiet`, wrong by far less, neither. `axes`: what its axes are of."""
+
+    axes: tuple[str, ...] = ()
+    loud: Callable[..., Tensor] = lambda out, *given: out + 1000
+    quiet: Callable[..., Tensor] = lambda out, *given: out + 0.05
+
+
+class Said(dict):
+    """What a test says of each suspect, and which of those it compares that it compares alone."""
+
+    watched: tuple[str, str] | None = None
 
 
 def verdicts_on(
-    suspects: dict[str, Any], lacks: Mapping[str, Lack] | None = None, one_task: bool = True
-) -> Callable[[Callable], dict[str, Any] | None]:
+    suspects: dict[str, Any], lacks: Mapping[str, Lack] | None = None, one_task: bool = True,
+    spoilt: Spoilt | None = None,
+) -> Callable[[Callable], dict[str, Any] | None]:  # fmt: skip
     """What a reader's test says of each suspect. The names of the right ones begin with "right".
 
     An error with a wrong suspect says False. Where a test ever asserts, to return nothing is True;
@@ -97,15 +126,89 @@ def verdicts_on(
             return said
         if passed < len(said) - len(right) and _says_yes(test, lambda *given, **named: None):
             return {"said": AN_ERROR}
+        slip = _slip(test, suspects[right[0]], len(calls), spoilt) if spoilt else None
+        if slip == ONCE:  # not all of its calls have been seen
+            return {"slip": slip}
         name = next((name for name, lack in (lacks or {}).items() if lack(calls)), None)
         unseen = (suspects[name] for name, one in said.items() if one and name not in right)
         if one_task:
             explained = all(_does_the_same(one, suspects[right[0]], calls) for one in unseen)
         else:
             explained = passed < len(said) - len(right)
-        return {"input": name} if name and explained else said
+        if name and explained:
+            return {"input": name}
+        if slip:
+            return {"slip": slip}
+        if spoilt and passed < len(said) - len(right):
+            said = Said(said)
+            said.watched = _watched(test, suspects[right[0]], calls[0], spoilt)
+        return said
 
     return verdicts
+
+
+def _slip(test: Callable, right: Callable, calls: int, spoilt: Spoilt) -> str | None:
+    """The name of how a test compares, if it says yes to what differs from the right one."""
+
+    def mixed(place: int) -> Callable:
+        """One number of what is right, and all others wrong."""
+
+        def mixture(*given: Any) -> Tensor:
+            out = right(*map(_kept, given))
+            wrong = spoilt.loud(out, *given).to(out.dtype).contiguous()
+            wrong.view(-1)[place] = out.reshape(-1)[place]
+            return wrong
+
+        return mixture
+
+    def once(number: int) -> Callable:
+        """Right in one call, and wrong in all others."""
+        times = iter(range(10**9))
+
+        def changing(*given: Any) -> Tensor:
+            out = right(*map(_kept, given))
+            return out if next(times) == number else spoilt.loud(out, *given)
+
+        return changing
+
+    def altered(change: Callable) -> Callable:
+        return lambda *given: change(right(*map(_kept, given)), *given)
+
+    tried: Calls = []
+    if _says_yes(test, noted(altered(spoilt.loud), tried)):
+        return None  # it does not look at the numbers
+    calls = max(calls, len(tried))  # `all` ends with the first that fails, `any` with one that fits
+    if _says_yes(test, altered(spoilt.quiet)):
+        return LOOSE
+    if _says_yes(test, mixed(0)) and _says_yes(test, mixed(-1)):
+        return ANY
+    if calls > 1 and _says_yes(test, once(0)) and _says_yes(test, once(calls - 1)):
+        return ONCE
+    return None
+
+
+def _watched(
+    test: Callable, right: Callable, call: tuple, spoilt: Spoilt
+) -> tuple[str, str] | None:
+    """Which slice of an axis alone a test compares, and why that is not enough."""
+    shape = right(*map(_kept, call)).shape
+    for axis, of in enumerate(spoilt.axes):
+        alone = []
+        for place, words in ((0, "first"), (-1, "last")):
+
+            def partly(*given: Any, axis: int = axis, place: int = place) -> Tensor:
+                out = right(*map(_kept, given))
+                wrong = spoilt.loud(out, *given).to(out.dtype).contiguous()
+                wrong.select(axis, place).copy_(out.select(axis, place))
+                return wrong
+
+            alone += [words] * (shape[axis] > 1 and _says_yes(test, partly))
+        if len(alone) == 2:
+            return f"one {of} that fits taken for enough", "Is it `any`, where `all` is meant?"
+        if alone:
+            why = "What is wrong with the others is not seen then: compare all of them."
+            return f"only the {alone[0]} {of} compared", why
+    return None
 
 
 def _says_yes(test: Callable, suspect: Callable) -> bool:
@@ -173,6 +276,10 @@ def judged(right: Sequence[str], wrong: Mapping[str, str], refused: str) -> Nami
                 "Your test says yes to a function that returns nothing. What raises an error is "
                 "not right: return False there, or let it raise."
             )
+        if said.get("slip") in SLIPS:
+            return said["slip"], SLIPS[said["slip"]]
+        if isinstance(got[0], Said) and got[0].watched:
+            return got[0].watched
         missed = [name for name in right if said.get(name) is False]
         passed = [name for name in wrong if said.get(name) is True]
         if not missed and not passed:  # something is said that is no yes and no no
