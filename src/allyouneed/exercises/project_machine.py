@@ -182,6 +182,10 @@ def sublayers(
             x = norm(p, name, start + each(x), faults)
         elif "no norm" in faults or ("no last norm" in faults and i == len(parts) - 1):
             x = x + each(x)
+        elif "first residual" in faults and i == 0:
+            x = norm(p, name, each(x), faults)
+        elif "middle residual" in faults and 0 < i < len(parts) - 1:
+            x = norm(p, name, each(x), faults)
         elif "last residual" in faults and i == len(parts) - 1:
             x = norm(p, name, each(x), faults)
         elif "residual twice" in faults:

@@ -54,6 +54,7 @@ def spoken(said: list[Any]) -> list[Any]:
 
 
 AN_ERROR = "an error taken for a yes"
+ONE_IS_ENOUGH = "one right result taken for enough"
 Calls = list[tuple]
 Lack = Callable[[Calls], bool]
 
@@ -97,6 +98,13 @@ def verdicts_on(
             return said
         if passed < len(said) - len(right) and _says_yes(test, lambda *given, **named: None):
             return {"said": AN_ERROR}
+        refused = [one for name, one in suspects.items() if not said[name]]
+        if refused and all(
+            _says_yes(test, changing_over(*two))
+            for one in refused[:2]
+            for two in ((one, suspects[right[0]]), (suspects[right[0]], one))
+        ):
+            return {"said": ONE_IS_ENOUGH}
         name = next((name for name, lack in (lacks or {}).items() if lack(calls)), None)
         unseen = (suspects[name] for name, one in said.items() if one and name not in right)
         if one_task:
@@ -113,6 +121,12 @@ def _says_yes(test: Callable, suspect: Callable) -> bool:
         return plain_word(test(suspect)) is True
     except Exception:
         return False
+
+
+def changing_over(first: Callable, then: Callable) -> Callable:
+    """A suspect that does as the one at its first call, and as the other from then on."""
+    todo = [first]
+    return lambda *given, **named: (todo.pop() if todo else then)(*given, **named)
 
 
 def _does_the_same(one: Callable, other: Callable, calls: Calls) -> bool:
@@ -172,6 +186,12 @@ def judged(right: Sequence[str], wrong: Mapping[str, str], refused: str) -> Nami
             return AN_ERROR, (
                 "Your test says yes to a function that returns nothing. What raises an error is "
                 "not right: return False there, or let it raise."
+            )
+        if said.get("said") == ONE_IS_ENOUGH:
+            return ONE_IS_ENOUGH, (
+                "Your test says yes to a function that is right at its first call and wrong from "
+                "then on, and to one that is wrong first and then right. All results have to be "
+                "right: `all`, not `any`."
             )
         missed = [name for name in right if said.get(name) is False]
         passed = [name for name in wrong if said.get(name) is True]
