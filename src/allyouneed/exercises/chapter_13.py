@@ -1283,18 +1283,7 @@ def _start_before(tokens, embedding, positions, w_q, w_k, w_v, keys, values) -> 
     return scores.softmax(-1) @ values, keys, values
 
 
-def _values_without_positions(tokens, embedding, positions, w_q, w_k, w_v, keys, values) -> tuple:
-    (d, d_k), n, t = w_q.shape, len(tokens), len(keys)
-    words = embedding[tokens] * d**0.5
-    x = words + positions[t : t + n]
-    keys, values = torch.cat([keys, x @ w_k]), torch.cat([values, words @ w_v])
-    scores = (x @ w_q @ keys.T / d_k**0.5).masked_fill(~_past(n, t), -math.inf)
-    return scores.softmax(-1) @ values, keys, values
-
-
 CACHE_MISTAKES = mistakes(
-    ("values without the positions", _values_without_positions,
-     "Queries, keys and values are made of the same input, the embedding plus the position."),
     ("the causal mask one place too narrow, and zeros where there is nothing to see",
      lambda *case: (lambda y, *rest: (y.nan_to_num(), *rest))(
          *_read_on(see=lambda n, t: torch.ones(n, t + n).tril(t - 1).bool())(*case)),
