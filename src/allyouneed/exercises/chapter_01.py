@@ -14,7 +14,7 @@ from torch.nn.functional import normalize
 
 from allyouneed.data import normalise
 
-from .compare import array
+from .compare import array, kind
 from .core import Exercise, Family, Invariant, mistakes
 from .likeness import nearly
 from .pairs import combined
@@ -476,6 +476,22 @@ MERGE_MISTAKES = mistakes(
     ("the pair taken in either order", _merged_where(
         lambda two, pair: sorted(two) == sorted(pair)),
      "(a, t) is not (t, a): the first symbol of the pair has to stand on the left."),
+    ("a symbol and whatever stands behind it merged, if it is the first of the pair", _merged_where(
+        lambda two, pair: len(two) == 2 and two[0] == pair[0]),
+     "The symbol behind it has to be the second of the pair, else nothing is merged there."),
+    ("a symbol and whatever stands before it merged, if it is the second of the pair",
+     _merged_where(lambda two, pair: len(two) == 2 and two[1] == pair[1]),
+     "The symbol before it has to be the first of the pair, else nothing is merged there."),
+    ("the left symbol kept beside the new one",
+     lambda symbols, pair: _replaced(symbols, pair, [pair[0], "".join(pair)]),
+     "The new symbol stands for both: the left one was appended before it was known that it is "
+     "merged."),
+    ("the right symbol put behind the new one",
+     lambda symbols, pair: _replaced(symbols, pair, ["".join(pair), pair[1]]),
+     "The new symbol stands for both. After a merge, go on behind both symbols."),
+    ("both symbols kept beside the new one",
+     lambda symbols, pair: _replaced(symbols, pair, [*pair, "".join(pair)]),
+     "The new symbol takes the place of both."),
     ("the first symbol of the pair alone compared", _merged_where(
         lambda two, pair: two[:1] == [*pair[:1]]),
      "The symbol behind it has to be the second of the pair, else nothing is merged there."),
@@ -945,6 +961,20 @@ BATCH_MISTAKES += mistakes(
        "and EOS are two at the targets.") for which, widths in (
           ("the sources", lambda s, t: (s + 1, t)), ("the targets", lambda s, t: (s, t + 1)),
           ("both sides", lambda s, t: (s + 1, t + 1)))),
+    ("no EOS behind the source, and PAD in its place",
+     _batch(src_marks=([], []), widths=lambda s, t: (s + 1, t)),
+     "Each sentence ends with EOS, the source, too."),
+    ("no BOS before the target, and a place more behind it",
+     _batch(tgt_marks=([], [3]), widths=lambda s, t: (s, t + 1)), "The target begins with BOS."),
+    ("no EOS behind the target, and PAD in its place",
+     _batch(tgt_marks=([2], []), widths=lambda s, t: (s, t + 1)),
+     "Without EOS a translator never learns to stop."),
+    ("no EOS behind either side, and PAD in its place",
+     _batch(src_marks=([], []), tgt_marks=([2], []), widths=lambda s, t: (s + 1, t + 1)),
+     "Both sides end with EOS."),
+    ("no marks, and PAD in their places",
+     _batch(src_marks=([], []), tgt_marks=([], []), widths=lambda s, t: (s + 1, t + 2)),
+     "The source ends with EOS. The target begins with BOS and ends with EOS."),
     ("floating-point numbers in place of ids", lambda pairs: (
         (made := make_batch(pairs))[0].float(), made[1].float(), made[2]),
      "Ids are whole numbers: `torch.zeros` gives others, unless it gets `dtype=torch.long`."),
@@ -1406,6 +1436,13 @@ SHARE_MISTAKES = mistakes(
     ("one term too many in the sum", _share(lambda n, b: _width(n, b) - 1 or 1),
      "The longest is at least m unless all B are below m: 1 - ((m - 1) / L)^B for m = 1 to L. "
      "What is taken off are the terms for 1 to L - 1."),
+    ("the chance of at most m taken for that of m",
+     _share(lambda n, b: sum(m * (m / n) ** b for m in range(1, n + 1))),
+     "(m / L)^B is the probability that the longest is *at most* m. That it is m is the difference "
+     "of two of these: take off ((m - 1) / L)^B."),
+    ("the chance of one length for all that are below",
+     _share(lambda n, b: n - sum((1 / n) ** b for k in range(1, n))),
+     "One length is at most k with the probability k / L, not 1 / L."),
     ("one sentence less", _share(lambda n, b: _width(n, b - 1) if b > 1 else n),
      "The longest is below m if all B lengths are: the exponent is B."),
     ("no padding at all", lambda n, b: 0.0,
@@ -1631,7 +1668,14 @@ def split_cases() -> list[tuple]:
 def _what_is_wrong(answer: Split, pairs: list[tuple[str, str]], n_test: int) -> dict[str, object]:
     """What must hold for every split, whichever sentences it chooses."""
     given = sorted(pairs)
-    train, test = (list(map(tuple, part)) for part in answer(pairs, n_test))
+    both = answer(pairs, n_test)
+    both = both if isinstance(both, list | tuple) else [*both]
+    if len(both) != 2:
+        raise ValueError(f"expected two lists, the training part and the test, got {kind(both)}")
+    rows = [part for part in both if isinstance(part, list | tuple)]
+    if any(isinstance(one, int) for part in rows for one in part):
+        raise ValueError("expected two lists of pairs of sentences, got numbers, as places are")
+    train, test = (list(map(tuple, part)) for part in both)
     if any(len(pair) != 2 for pair in train + test):
         raise ValueError("expected two lists of pairs, of two sentences each")
     sides = [

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import reduce
+from functools import partial, reduce
 from itertools import product
 from typing import Any
 
@@ -429,6 +429,8 @@ def batch_cases() -> list[tuple]:
         ((2, 4, 3), (4, 2), 0.2),
         ((3, 5, 2), (1, 5, 3), 0.7),
         ((1, 3, 2), (2,), 0.5),
+        ((2, 2, 1), (2, 1), 0.3),
+        ((2, 4, 2), (4, 4), 0.4),  # no padding at all
     ):
         x = torch.randn(b, t, d, generator=draw) + 1.0
         mask = torch.arange(t) < torch.tensor(lengths).unsqueeze(1)
@@ -1969,7 +1971,29 @@ def _with_x(x: Tensor, gamma: Tensor, eps: float, above: Tensor) -> tuple[Tensor
     return (dx, *layer_norm_backward(x, gamma, eps, above)[1:])
 
 
+def _along(axis: int | tuple[int, ...]) -> Callable[..., tuple]:
+    """The gradients of a norm along other axes than the last."""
+
+    def answer(x: Tensor, gamma: Tensor, eps: float, above: Tensor) -> tuple:
+        mean = partial(torch.mean, dim=axis, keepdim=True)
+        centred, g = x - mean(x), above * gamma
+        root = (mean(centred**2) + eps).sqrt()
+        n = centred / root
+        dx = (g - mean(g) - n * mean(g * n)) / root
+        return dx, (above * n).sum((0, 1)), above.sum((0, 1))
+
+    return answer
+
+
 BACKWARD_MISTAKES = mistakes(
+    ("along the words", _along(1),
+     "Mean and variance are those of each word's own entries: the last axis."),
+    ("along the sentences", _along(0),
+     "Mean and variance are those of each word's own entries: the last axis."),
+    ("over words and sentences", _along((0, 1)),
+     "Mean and variance are those of each word's own entries: the last axis."),
+    ("one mean and one variance for all", _along((0, 1, 2)),
+     "Mean and variance are those of each word's own entries: the last axis."),
     *((name, _back(**change), why) for name, change, why in BACK_NEW),
     ("not divided, and the variance taken for a constant",
      _back(dx=lambda g, n, root: g - _m(g)), "Divide by the root; and x also moves the variance."),

@@ -99,6 +99,7 @@ def loss_cases() -> list[tuple]:
         (logits[1], targets[1], 0.3),
         *((torch.tensor([[z]]), torch.tensor([[2]]), 0.1) for z in LARGE),
         (torch.tensor([LARGE]), torch.tensor([[2, 2]]), 0.1),
+        (logits[1], targets[1], 0.0),
     ]
 
 
@@ -153,9 +154,13 @@ def on_pad(e: float, v: int) -> tuple[float, float, float]:
     return 1 - e + e / v, e / v, e / v
 
 
+def _p_log_p(p: float) -> float:
+    return p * math.log(p) if p else 0.0
+
+
 def entropy(logits: Tensor, targets: Tensor, smoothing: float) -> float:
     right, other, _ = ours(smoothing, logits.shape[-1])
-    each = -right * math.log(right) - (logits.shape[-1] - 2) * other * math.log(other)
+    each = -_p_log_p(right) - (logits.shape[-1] - 2) * _p_log_p(other)
     return each * float((targets != PAD).sum())
 
 
@@ -168,7 +173,7 @@ def _mixed_with(logits: Tensor, targets: Tensor, smoothing: float) -> Tensor:
 def _as_annotated(logits: Tensor, targets: Tensor, smoothing: float) -> Tensor:
     right, other = 1 - smoothing, smoothing / max(logits.shape[-1] - 2, 1)
     many = logits.shape[-1] - 2
-    entropy = -right * math.log(right) - many * other * math.log(other)
+    entropy = -_p_log_p(right) - many * _p_log_p(other)
     return (_loss(logits, targets, right, other) - entropy).sum()
 
 
@@ -424,6 +429,7 @@ def rates_of(
         "never rises after it": bool((change[w - 1 :] <= near).all()),
         "at least half of the highest half-way down": bool(r[w - 1 : middle].min() >= 0.5 - near),
         "at most a hundredth at the last step": bool(r[-1] <= 0.01 + near),
+        "no leap where the fall begins": bool(change[w - 1].abs() <= 2 / w + near),
         "no leap": bool(change.abs().max() <= 2 / w + near),
         "the first rate at most 2 / warmup_steps of the highest": bool(r[0] <= 2 / w + near),
     }
@@ -445,6 +451,30 @@ _line = _falls(lambda share: 1 - share)
 _wave = _falls(lambda share: (1 + math.cos(math.pi * share)) / 2)
 
 SCHEDULE_MISTAKES = mistakes(
+    ("a leap behind the warm-up, and too low half-way down, as if the fall began at the first step",
+     lambda step, steps, w, highest: highest * (step / w if step <= w else 1 - step / steps),
+     "At step `warmup_steps` nothing of the fall is done: its share is (step - warmup_steps) / "
+     "(steps - warmup_steps)."),
+    ("a leap behind the warm-up, as if the fall began at the first step",
+     lambda step, steps, w, highest: highest * (
+         step / w if step <= w else math.cos(math.pi / 2 * step / steps)),
+     "At step `warmup_steps` nothing of the fall is done: its share is (step - warmup_steps) / "
+     "(steps - warmup_steps)."),
+    ("nothing during the warm-up", _falls(lambda share: 1 - share, lambda share: share // 1),
+     "The rate is 0 until the warm-up ends. `//` gives whole numbers: `step / warmup_steps`."),
+    ("the paper's schedule, put to 0 at the last step",
+     lambda step, steps, w, highest: highest * min(step / w, (w / step) ** 0.5) * (step < steps),
+     "The inverse root falls too fast at first and too little at the end, and the last step is a "
+     "leap."),
+    ("too low half-way down, and too high at the last step, as one over the step is",
+     lambda step, steps, w, highest: highest * min(step / w, w / step),
+     "One over the step falls fast at first and hardly at the end: it is a hundredth only after a "
+     "hundred times the warm-up."),
+    ("rising after the warm-up", _falls(lambda share: 1 + share),
+     "At step `warmup_steps` it is the highest, and from there on it comes down."),
+    ("10,000 and 1,000 written into it",
+     lambda step, steps, w, highest: _line(step, 10_000, 1_000, highest),
+     "They are the numbers of one run: `steps` and `warmup_steps` are arguments."),
     ("the paper's schedule",
      lambda step, steps, w, highest: highest * min((w / step) ** 0.5, step / w),
      "The inverse root falls to half at four times the warm-up, and then takes for ever: at the "
@@ -720,6 +750,10 @@ DECAY_MISTAKES = mistakes(
 )  # fmt: skip
 
 ADAM_MISTAKES = mistakes(
+    ("m with beta and 1 - beta exchanged", _adam(new_m=lambda m, g, b: (1 - b) * m + b * g),
+     "Beta is the share of what was, and 1 - beta that of the new gradient: the average is slow."),
+    ("v with beta and 1 - beta exchanged", _adam(new_v=lambda v, g, b: (1 - b) * v + b * g**2),
+     "Beta is the share of what was, and 1 - beta that of the new square: the average is slow."),
     ("no bias correction", _adam(m_hat=lambda m, b, t: m, v_hat=lambda v, b, t: v),
      "m and v began at zero and are too small at first. Divide them by 1 - beta^t before use."),
     ("the bias correction of v left out", _adam(v_hat=lambda v, b, t: v),

@@ -85,6 +85,7 @@ def greedy_cases() -> list[tuple]:
         (Speaker(3, 8, 1, 0), 5, 1, 4),
         (Speaker(4, 10, 4, 3), 8, 4, 3),
         (Speaker(5, 10, 4, 3), 8, 4, 4),
+        (Speaker(6, 9, 3, None), 2, 3, 1),
     ]
 
 
@@ -360,6 +361,7 @@ def beam_cases() -> list[tuple]:
         # EOS is number N + 1
         (torch.tensor([-1.0, -2.0]), torch.tensor([[0.5, 0.3, 0.2], [0.4, 0.35, 0.25]]).log(), 2),
     ]
+    cases.append((torch.tensor([-0.5]), torch.tensor([[0.6, 0.3, 0.1]]).log(), 0))
     for n, v, eos, lift in (
         (3, 6, 2, 0.0),
         (2, 7, 5, 2.5),
@@ -836,6 +838,13 @@ def typical(p: Tensor, threshold: float) -> Tensor:
     return _typical()(p, threshold)
 
 
+def _added_up_unsorted(p: Tensor, threshold: float) -> Tensor:
+    distances = (-p.log() + (p * p.log()).sum()).abs()
+    kept = distances.argsort()[: int((p.cumsum(0) < threshold).sum()) + 1]
+    result = torch.zeros_like(p).index_copy(0, kept, p[kept])
+    return result / result.sum()
+
+
 def typical_cases() -> list[tuple]:
     """No partial sum is near the threshold, or all are exact: rounding decides nothing."""
     return [
@@ -928,6 +937,9 @@ def _first_few(p: Tensor, n: int) -> Tensor:
 
 
 TYPICAL_MISTAKES = mistakes(
+    ("added up in the order of the tokens", _added_up_unsorted,
+     "The sum runs over the probabilities in the order of their distance from H: `p[order]` before "
+     "`cumsum`."),
     ("top-p: the likeliest first",
      _typical(order=lambda p: p.argsort(descending=True, stable=True)),
      "Here the order is another: that token comes first whose -ln p is nearest to H. (Without the "
@@ -1474,6 +1486,9 @@ def _table(answer: Callable, n: int) -> dict[str, bool]:
         "as many sentences as asked for": len(some) == n,
         "A is ahead on one sentence": any(lead >= 1 - 1e-9 for lead in ahead),
         "A is ahead by a point on every sentence": all(lead >= 1 - 1e-9 for lead in ahead),
+        "some BLEU is above 0": any(
+            _bleu([one], [true]) > 0 for true, *both in some for one in both
+        ),
         "B is ahead on the whole set": whole > 1e-9,
         "by at least 5 points": whole >= 5 - 1e-9,
         "A is ahead on the whole set": whole < -1e-9,
@@ -1514,6 +1529,9 @@ def _turned(
 
 
 TURNED_MISTAKES = mistakes(
+    ("every BLEU is 0", lambda n: ([["a", "b", "c"]] * n,) * 3,
+     "Where no four words in a row are right, one of the precisions is zero, and BLEU is 0. Take "
+     "longer sentences, of which A and B have some fours."),
     ("two sentences, whatever was asked for", _turned(fixed=2),
      "The set is to have `n` sentences."),
     ("A is ahead everywhere", _turned(better=True),
@@ -1617,7 +1635,7 @@ def _search(
     or_open: bool = True,
     bound: bool = False,
     with_open: bool = False,
-    shrink: bool = False,
+    shrink: int | None = None,
     only_open: bool = False,
     window: int | None = None,
     ends: int | None = None,
@@ -1644,7 +1662,7 @@ def _search(
             near = candidates[: among * beam] if among else candidates
             near = candidates[: beam + window] if window else near
             on = [c for c in near if ended_goes_on or c[2][-1] != eos]
-            on = on[: max(beam - len(finished), 0) if shrink else wide * beam]
+            on = on[: max(beam - len(finished), shrink) if shrink is not None else wide * beam]
             owners = {
                 "parent": [new[c[1]] for c in on],
                 "place": [new[i % len(new)] for i in range(len(on))],
@@ -2013,7 +2031,9 @@ SEARCH_MISTAKES = mistakes(
     ("a beam of one", lambda step, bos, eos, beam, max_length, alpha: search(
          step, bos, eos, 1, max_length, alpha),
      "`beam` hypotheses go on, not only the best."),
-    ("as many fewer go on as have ended", _search(shrink=True),
+    ("as many fewer go on as have ended, and always one", _search(shrink=1),
+     "N hypotheses always go on. What has ended takes no place."),
+    ("as many fewer go on as have ended", _search(shrink=0),
      "N hypotheses always go on: what has ended does not count among them."),
     ("the best open one, whatever has finished", _search(only_open=True),
      "Of those that have ended the best score wins. Open ones count only if nothing has finished."),

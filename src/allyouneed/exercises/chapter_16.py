@@ -321,6 +321,13 @@ def _real(tokens: Tensor, lengths: Tensor, start: int = 1) -> Tensor:
 
 
 LOSS_MISTAKES = mistakes(
+    ("softmax over the positions that are asked",
+     lambda logits, tokens, lengths: (
+         -logits[:, :-1].log_softmax(1).gather(-1, tokens[:, 1:, None])[..., 0]
+         [_real(tokens, lengths)].mean()
+     ),
+     "At each position the probabilities of all V tokens sum to one: softmax runs over the last "
+     "axis."),
     ("rolled, and each row's last token asked for what comes after it",
      lambda logits, tokens, lengths: (
          _here(logits, tokens.roll(-1, 1))[_real(tokens, lengths, 0)].mean()
@@ -559,8 +566,10 @@ def packed_cases() -> list[tuple]:
     draw = torch.Generator().manual_seed(164)
     return [
         (torch.randn(d, 3 * d, generator=draw), n, head)
-        for d, n, head in ((4, 2, 1), (6, 3, 1), (8, 2, 0), (6, 2, 1), (12, 3, 2), (2, 2, 0))
-    ]
+        for d, n, head in (
+            (4, 2, 1), (6, 3, 1), (8, 2, 0), (6, 2, 1), (12, 3, 2), (2, 2, 0), (3, 1, 0),
+        )
+    ]  # fmt: skip
 
 
 def _columns(start: Callable[[int, int, int], int]) -> Callable[[Tensor, int, int], Tensor]:
@@ -857,6 +866,12 @@ PSEUDO_MISTAKES = mistakes(
          model, _covered(tokens, _square(tokens), mask_token), tokens
      ).sum(),
      "One position is covered at a time; all the others are in view."),
+    ("the text itself overwritten, everywhere at once",
+     lambda model, tokens, mask_token: _at(
+         model, _covered(tokens, _square(tokens), mask_token), torch.full_like(tokens, mask_token)
+     ).sum(),
+     "`expand` makes rows that share the memory of the text: what is written into one is in all "
+     "of them, and in the text. `repeat` makes copies."),
     ("the text itself overwritten",
      lambda model, tokens, mask_token: _at(
          model,
@@ -1105,9 +1120,10 @@ LEAK_MISTAKES = mistakes(
     ("position 0 alone",
      lambda layers, length: [0] if layers > 1 and length > 2 else [],
      "All but the last find out: somebody else has seen the token at t + 1 for each of them."),
-    ("the last position alone",
+    ("the last position alone, or how many there are",
      lambda layers, length: [length - 1] if layers > 1 and length > 2 else [],
-     "The last position is asked for a token that is not in the input. All the others find out."),
+     "The last position is asked for a token that is not in the input. All the others find out, "
+     "and asked for is the list of them, not their number."),
     ("the position before the last alone",
      lambda layers, length: [length - 2] if layers > 1 and length > 2 else [],
      "All but the last find out: each has somebody else who has seen the token at t + 1."),
@@ -1500,6 +1516,10 @@ def least_loss(faces: int, covered: float, random: float) -> float:
 DIE_CASES = [(6, 0.8, 0.1), (2, 0.5, 0.25), (9, 0.6, 0.3), (3, 0.25, 0.05), (20, 0.9, 0.06)]
 
 
+def _entropy(chances: list[float]) -> float:
+    return -sum(p * math.log(p) for p in chances)
+
+
 def _doubt(right: float, faces: int, others: float | None = None) -> float:
     """The entropy of a face that is right with that probability, and all others alike."""
     others = faces - 1 if others is None else others
@@ -1553,6 +1573,16 @@ DIE_SLIPS = [
 
 
 DIE_MISTAKES = mistakes(
+    ("the chances of the faces in view not divided by that of standing in view",
+     lambda faces, covered, random: covered * math.log(faces) + (1 - covered) * _entropy([
+         1 - covered - random + random / faces, *[random / faces] * (faces - 1)]),
+     "Given that a face stands in view, the chances of what is right sum to 1: divide each by "
+     "1 - covered."),
+    ("what was drawn counted among what stays",
+     lambda faces, covered, random: covered * math.log(faces) + (1 - covered) * _entropy([
+         (1 - covered + random / faces) / (1 - covered),
+         *[random / faces / (1 - covered)] * (faces - 1)]),
+     "The rest that stays as it is has the share 1 - covered - random."),
     ("the number of the wrong faces outside of the logarithm",
      lambda f, c, r: (lambda p: c * math.log(f) - (1 - c) * (
          p * math.log(p) + (1 - p) * math.log(1 - p) / (f - 1)))(_kept(f, c, r)),
@@ -1716,7 +1746,7 @@ def edit(W: Tensor, x: Tensor, y: Tensor, others: Tensor) -> tuple[Tensor, Tenso
 
 def edited(answer: Callable, W: Tensor, x: Tensor, y: Tensor, others: Tensor) -> Tensor:
     """What the new matrix answers to x and to the others, (1 + n, d_out)."""
-    pair = answer(W, x, y, others)
+    pair = answer(*(given.clone() for given in (W, x, y, others)))  # it may write to its own
     if isinstance(pair, Tensor):
         words = " of W's shape: their product?" * (pair.shape == W.shape)
         raise ValueError(f"expected B and A, a pair of matrices, got one{words}")

@@ -110,6 +110,14 @@ def apart(a: Outline, b: Outline, rtol: float, atol: float) -> bool:
     return abs(a[1] - b[1]) > (rtol + SUMMED) * max(a[2], b[2]) + atol * numbers
 
 
+def has_nan(value: Any) -> bool:
+    """Whether a value is NaN somewhere."""
+    numbers = array(value)
+    if numbers is None:
+        return isinstance(value, list | tuple) and any(map(has_nan, value))
+    return numbers.dtype.kind in "fc" and bool(np.isnan(numbers).any())
+
+
 def kind(value: Any) -> str:
     """What a value is, in words: "a tensor of shape (2, 3)", "a list of 3", "a string"."""
     if isinstance(value, Tensor | np.ndarray) and value.ndim:

@@ -22,7 +22,19 @@ import numpy as np
 from torch import Tensor, nn
 
 from . import diary
-from .compare import alike, apart, array, inert, kind, outline, parting, plain, same, show
+from .compare import (
+    alike,
+    apart,
+    array,
+    has_nan,
+    inert,
+    kind,
+    outline,
+    parting,
+    plain,
+    same,
+    show,
+)  # fmt: skip
 from .guard import GIB, MEMORY, Failure, run, surroundings
 from .likeness import (
     ENOUGH,
@@ -369,6 +381,8 @@ def where_wrong(
         exercise.seconds,
     )
     part = part if isinstance(part, str) else f"got {kind(got[first])}, which cannot be compared"
+    if got[first] is None and not tell:
+        part = "got None, which is no answer yet"
     some, nan = "", NAN * ("got nan" in part)
     if not tell:
         some = numbers_right(got[first], want[first], exercise)
@@ -454,6 +468,8 @@ def near_mistake(
     sure = max(numbers, places) >= ENOUGH
     if exercise.probe or not (sure or min(len(bad), numbers) >= 2):
         return None
+    if any(has_nan(got[i]) and not has_nan(want[i]) for i in bad):
+        return None  # NaN is made by too many inputs
     for changed in (partial(misread, simple=places > 0), rescaled):
         if swap := changed(
             lambda **case: exercise.output(exercise.reference, tuple(case.values())),

@@ -179,7 +179,9 @@ def unfilled(got: Any, want: Any) -> bool:
         table = all(array(row) is not None and array(row).ndim == 1 for row in (*got, *want))
         return max(map(len, got)) == max(map(len, want)) if table else all(map(full, got, want))
 
-    return fits(got, want) and len(fill) == 1 and full(got, want)
+    items = (list, tuple, Tensor, np.ndarray)
+    table = isinstance(want, items) and any(isinstance(row, items) for row in want)
+    return table and fits(got, want) and len(fill) == 1 and full(got, want)
 
 
 def factors(

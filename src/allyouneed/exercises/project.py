@@ -352,7 +352,9 @@ def dropping(faults: Faults) -> str:
         return "a sub-layer twice"
     if "always dropped" in faults:
         return "each sub-layer, in eval mode as well"
-    whole = faults & {"residual dropped", "no residual", "last residual"}
+    whole = faults & {
+        "residual dropped", "no residual", "first residual", "middle residual", "last residual"
+    }  # fmt: skip
     return "the residual" if whole else "each sub-layer"
 
 
@@ -779,7 +781,8 @@ def sealed(rows: Tensor) -> Tensor:
 
 
 BEAM_SIZE, ROOM = 3, 7
-WAYS = "kept", "enough", "ranked", "late", "wide", "leaving", "narrowing"  # to close a search
+# How a search is closed
+WAYS = "kept", "enough", "ranked", "late", "wide", "leaving", "narrowing", "all steps"
 NEVER = -1e4  # an inclination to EOS with which all the room is filled
 # Cases of decoding: the sentences' lengths, alpha, and then what makes a machine: a seed, its
 # inclination to EOS, and how far its words lie apart. Chosen of some hundreds so that each two

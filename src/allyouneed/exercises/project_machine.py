@@ -19,7 +19,7 @@ from .project_runs import PAD, Faults
 from .project_slips import BIASES, LAYER, NORMS
 
 OF_NORMS = {slip for _, slip, _ in NORMS} - {"residual twice"}
-OF_LAYERS = {slip for _, slip, _ in (*LAYER, *NORMS, *BIASES)}
+OF_LAYERS = {slip for _, slip, _ in (*LAYER, *NORMS, *BIASES)} | {"first residual"}
 
 # The reference, with slips
 
@@ -182,6 +182,10 @@ def sublayers(
             x = norm(p, name, start + each(x), faults)
         elif "no norm" in faults or ("no last norm" in faults and i == len(parts) - 1):
             x = x + each(x)
+        elif "first residual" in faults and i == 0:
+            x = norm(p, name, each(x), faults)
+        elif "middle residual" in faults and 0 < i < len(parts) - 1:
+            x = norm(p, name, each(x), faults)
         elif "last residual" in faults and i == len(parts) - 1:
             x = norm(p, name, each(x), faults)
         elif "residual twice" in faults:
@@ -217,6 +221,8 @@ def decoder_layer(
         if "memory asks" in faults:
             mask = other if "masked" in faults else None
             return heads(weights, memory, x, x, mask, faults)[:, : x.shape[1]]
+        if "x for the memory" in faults:
+            return heads(weights, x, x, x, tgt_mask, faults)
         if "values of its own" in faults:
             return heads(weights, x, memory, x, other, faults)
         if "keys of its own" in faults:

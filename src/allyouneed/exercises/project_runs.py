@@ -253,7 +253,7 @@ def beam_search(
     model: Remembered, src: Tensor, beam: int, alpha: float, max_length: int,
     faults: Faults = frozenset(),
 ) -> Rows:  # fmt: skip
-    """The best by log P / penalty, by one of eight ways of closing the search, all of them right.
+    """The best by log P / penalty, by one of nine ways of closing the search, all of them right.
 
     `beam` open ones go on, whatever has ended, until none can overtake; or ("wide") the same, with
     all that end among the best 2 `beam`; or ("enough") until `beam` have ended; or ("late") until
@@ -261,7 +261,7 @@ def beam_search(
     ended keep their places in the beam, which may be ranked by the score that counts in the end
     ("ranked"); or ("leaving") those that have ended leave their places empty for one step, and the
     search goes on as long as one is open; or ("narrowing") those that have ended keep their places
-    for good, so that fewer and fewer go on.
+    for good, so that fewer and fewer go on; or ("all steps") `beam` open ones go on to the end.
     """
     pick = min if "the worst" in faults else max
     if "first sentence" in faults:
@@ -280,7 +280,7 @@ def finished(
     model: Remembered, src: Tensor, beam: int, alpha: float, room: int, faults: Faults = frozenset()
 ) -> list[tuple[list[int], float]]:
     """The hypotheses that a search has to choose from, each with its log P."""
-    ways = ("kept", "enough", "ranked", "late", "wide", "leaving", "narrowing")
+    ways = ("kept", "enough", "ranked", "late", "wide", "leaving", "narrowing", "all steps")
     closing = next((way for way in ways if way in faults), "open")
     beam = 1 if "greedy" in faults else beam
     raw = next((f for f in ("logits for log-probabilities", "probabilities") if f in faults), "")
@@ -339,7 +339,7 @@ def finished(
         if len(ended) >= enough:
             break
         top = max((worth(p, len(ids) - 1, alpha, faults) for ids, p in ended), default=-math.inf)
-        if closing in ("leaving", "narrowing") and not open_:
+        if closing in ("leaving", "narrowing", "all steps") and not open_:
             break
         if closing in ("open", "wide") and (not open_ or top >= open_[0][1] / penalty(room, alpha)):
             break

@@ -161,7 +161,9 @@ ENCODER = (
     ("the mask not handed on", "no source mask", "Hand the mask to self-attention."),
     *NORMS,
     *ALONE,
-)
+    ("attention without its residual", "first residual",
+     "LayerNorm(x + Sublayer(x)): x itself is missing in the first sub-layer."),
+)  # fmt: skip
 DECODER = (
     *LAYER,
     *DROPOUT,
@@ -182,6 +184,13 @@ DECODER = (
      "The source's padding is hidden from the decoder, too."),
     *NORMS,
     *ALONE,
+    ("self-attention without its residual", "first residual",
+     "LayerNorm(x + Sublayer(x)): x itself is missing in the first sub-layer."),
+    ("cross-attention without its residual", "middle residual",
+     "LayerNorm(x + Sublayer(x)): x itself is missing in the second sub-layer."),
+    ("the memory not looked at, under the target mask",
+     "x for the memory",
+     "In cross-attention keys and values come from the memory, and the mask is the source's."),
 )  # fmt: skip
 EQUAL = (  # what raises an error, unless source and target are equally long
     ("the memory asks", "memory asks+masked",

@@ -55,6 +55,7 @@ def spoken(said: list[Any]) -> list[Any]:
 
 
 AN_ERROR = "an error taken for a yes"
+ONE_IS_ENOUGH = "one right result taken for enough"
 Calls = list[tuple]
 Lack = Callable[[Calls], bool]
 LOOSE, ANY, ONCE = (
@@ -129,6 +130,13 @@ def verdicts_on(
         slip = _slip(test, suspects[right[0]], len(calls), spoilt) if spoilt else None
         if slip == ONCE:  # not all of its calls have been seen
             return {"slip": slip}
+        refused = [one for name, one in suspects.items() if not said[name]]
+        if refused and all(
+            _says_yes(test, changing_over(*two))
+            for one in refused[:2]
+            for two in ((one, suspects[right[0]]), (suspects[right[0]], one))
+        ):
+            return {"said": ONE_IS_ENOUGH}
         name = next((name for name, lack in (lacks or {}).items() if lack(calls)), None)
         unseen = (suspects[name] for name, one in said.items() if one and name not in right)
         if one_task:
@@ -218,6 +226,12 @@ def _says_yes(test: Callable, suspect: Callable) -> bool:
         return False
 
 
+def changing_over(first: Callable, then: Callable) -> Callable:
+    """A suspect that does as the one at its first call, and as the other from then on."""
+    todo = [first]
+    return lambda *given, **named: (todo.pop() if todo else then)(*given, **named)
+
+
 def _does_the_same(one: Callable, other: Callable, calls: Calls) -> bool:
     try:
         return all(
@@ -280,6 +294,12 @@ def judged(right: Sequence[str], wrong: Mapping[str, str], refused: str) -> Nami
             return said["slip"], SLIPS[said["slip"]]
         if isinstance(got[0], Said) and got[0].watched:
             return got[0].watched
+        if said.get("said") == ONE_IS_ENOUGH:
+            return ONE_IS_ENOUGH, (
+                "Your test says yes to a function that is right at its first call and wrong from "
+                "then on, and to one that is wrong first and then right. All results have to be "
+                "right: `all`, not `any`."
+            )
         missed = [name for name in right if said.get(name) is False]
         passed = [name for name in wrong if said.get(name) is True]
         if not missed and not passed:  # something is said that is no yes and no no
