@@ -33,8 +33,8 @@ from allyouneed.families import (
     generate,
     load_bert,
     load_gpt2,
-    load_minilm,
     load_language_model,
+    load_minilm,
     mask_tokens,
     save_language_model,
 )
