@@ -265,6 +265,21 @@ def test_launches_are_those_of_an_update(layers, parts):
         update_launches(config, 0)
 
 
+def test_launches_of_a_layer_are_those_of_the_chapter():
+    """89 for an encoder and a decoder layer: 39 forward, 50 backward, asked for by `train`."""
+    ids, found = torch.randint(4, 40, (4, 7)), []
+    for layers in (1, 3):
+        with pretended("H200", (9, 0)) as gpu:
+            model = Transformer(TransformerConfig(40, 32, 64, 4, layers)).to("cuda")
+            run = train(model, lambda epoch: [Batch(ids, ids)] * 9, 9, precision="bf16")
+            next(run), gpu.reset(), next(run)
+            backward = sum(n for what, n in gpu.launches.items() if "training.py:" in what)
+            found.append((gpu.launches.total() - backward, backward))
+            run.close()
+    (forward, backward), (forward_of_3, backward_of_3) = found
+    assert (forward_of_3 - forward, backward_of_3 - backward) == (2 * 39, 2 * 50)
+
+
 @pytest.mark.parametrize("layers", [1, 3])
 def test_launches_are_those_of_a_translation(layers):
     torch.manual_seed(0)
