@@ -4,6 +4,7 @@
 
 The chapter's model learns the chapter's easy sentences with its schedule, from three beginnings,
 with label smoothing and without. Each time the last five checkpoints, 20 updates apart, are kept.
+For each two of the beginnings the mean of the last weights is judged, too.
 What lies outside the 50 likeliest tokens is the tail that chapter 13 draws from.
 """
 
@@ -11,6 +12,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from itertools import combinations
 from typing import Any
 
 import torch
@@ -63,7 +65,10 @@ def sure_and_right(model: Transformer, held_out: list[Batch]) -> tuple[Tensor, T
     return torch.cat(sure), torch.cat(right).float(), torch.cat(tail)
 
 
-def one_run(seed: int, smoothing: float, ids: tuple[Ids, Ids, int]) -> dict[str, Any]:
+def one_run(
+    seed: int, smoothing: float, ids: tuple[Ids, Ids, int]
+) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """What is kept of a run, and its last weights."""
     train_ids, valid_ids, vocab_size = ids
     held_out = list(token_batches(valid_ids, max_tokens=2000))
     torch.manual_seed(seed)
@@ -85,7 +90,7 @@ def one_run(seed: int, smoothing: float, ids: tuple[Ids, Ids, int]) -> dict[str,
     row = {"seed": seed, "smoothing": smoothing, "places": len(sure)}
     row |= {"sure": sure.mean().item(), "right": right.mean().item()}
     row["tail"] = tail.mean().item()
-    return row | {"each": each, "mean of the five": mean}
+    return row | {"each": each, "mean of the five": mean}, states[-1]
 
 
 def with_weights(model: Transformer, state: dict[str, Tensor]) -> Transformer:
@@ -95,12 +100,21 @@ def with_weights(model: Transformer, state: dict[str, Tensor]) -> Transformer:
 
 def main() -> None:
     torch.set_num_threads(1)
-    ids, rows = easy_sentences(), []
+    ids, rows, pairs = easy_sentences(), [], []
+    held_out = list(token_batches(ids[1], max_tokens=2000))
+    model = Transformer(TransformerConfig(ids[2], **SIZES))
     for smoothing in (0.1, 0.0):
+        last = []
         for seed in range(3):
-            rows.append(one_run(seed, smoothing, ids))
-            print(rows[-1], flush=True)
-    record("confidence", {"steps": STEPS, "kept": KEPT, "rows": rows})
+            row, state = one_run(seed, smoothing, ids)
+            print(row, flush=True)
+            rows.append(row)
+            last.append(state)
+        for a, b in combinations(range(3), 2):
+            mean = validation_loss(with_weights(model, average([last[a], last[b]])), held_out)
+            pairs.append({"smoothing": smoothing, "seeds": [a, b], "mean of the two": mean})
+            print(pairs[-1], flush=True)
+    record("confidence", {"steps": STEPS, "kept": KEPT, "rows": rows, "pairs": pairs})
 
 
 if __name__ == "__main__":

@@ -308,6 +308,54 @@ def send_batches(
     return sent, tokens
 
 
+def shared_objective(
+    objective: nn.Module | None,
+    model: Transformer,
+    smoothing: float,
+    dtype: torch.dtype,
+    world: int,
+) -> nn.Module:
+    """The objective of a run, spread over its `world` processes.
+
+    Raises ValueError for one that is given and is of another model or other settings.
+    """
+    if objective is None:
+        objective = Objective(model, smoothing, dtype)
+        if world > 1:
+            objective = DistributedDataParallel(objective, gradient_as_bucket_view=True)
+            # the one buffer, the table of positions, never changes: never send it
+            objective.broadcast_buffers = False
+    else:
+        check_objective(objective, model, smoothing, dtype)
+    return objective
+
+
+def sent_groups(
+    model: Transformer,
+    grouped: Iterable[tuple[int, int, list[Batch]]],
+    rank: int,
+    world: int,
+) -> Iterator[tuple[int, int, list[SentBatch], int]]:
+    """What `groups` gives, with `send_batches` of each group in its place."""
+    device = next(model.parameters()).device
+    for epoch, batch, group in grouped:
+        # while they are on the CPU: a GPU does not survive a wrong id
+        for each in group:
+            check_batch(each, model.config.vocab_size)
+        yield epoch, batch, *send_batches(group, device, rank, world)
+
+
+def set_rate(
+    optimizer: torch.optim.Optimizer, schedule: Callable[[int], float], step: int
+) -> float:
+    """Give the optimiser the learning rate of a step, and return it."""
+    rate = schedule(step)
+    check_rate(rate, step)
+    for settings in optimizer.param_groups:
+        settings["lr"] = rate
+    return rate
+
+
 class Objective(nn.Module):
     """A Transformer and its loss as one module, which computes in `dtype` what can be.
 
@@ -427,54 +475,6 @@ def validation_loss(
                 tokens += len(places)
     check_target_tokens(tokens)
     return float(total) / tokens
-
-
-def shared_objective(
-    objective: nn.Module | None,
-    model: Transformer,
-    smoothing: float,
-    dtype: torch.dtype,
-    world: int,
-) -> nn.Module:
-    """The objective of a run, spread over its `world` processes.
-
-    Raises ValueError for one that is given and is of another model or other settings.
-    """
-    if objective is None:
-        objective = Objective(model, smoothing, dtype)
-        if world > 1:
-            objective = DistributedDataParallel(objective, gradient_as_bucket_view=True)
-            # the one buffer, the table of positions, never changes: never send it
-            objective.broadcast_buffers = False
-    else:
-        check_objective(objective, model, smoothing, dtype)
-    return objective
-
-
-def sent_groups(
-    model: Transformer,
-    grouped: Iterable[tuple[int, int, list[Batch]]],
-    rank: int,
-    world: int,
-) -> Iterator[tuple[int, int, list[SentBatch], int]]:
-    """What `groups` gives, with `send_batches` of each group in its place."""
-    device = next(model.parameters()).device
-    for epoch, batch, group in grouped:
-        # while they are on the CPU: a GPU does not survive a wrong id
-        for each in group:
-            check_batch(each, model.config.vocab_size)
-        yield epoch, batch, *send_batches(group, device, rank, world)
-
-
-def set_rate(
-    optimizer: torch.optim.Optimizer, schedule: Callable[[int], float], step: int
-) -> float:
-    """Give the optimiser the learning rate of a step, and return it."""
-    rate = schedule(step)
-    check_rate(rate, step)
-    for settings in optimizer.param_groups:
-        settings["lr"] = rate
-    return rate
 
 
 def train(
