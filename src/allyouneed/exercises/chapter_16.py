@@ -2214,7 +2214,7 @@ EXERCISES = [
     Exercise(
         number="16.9",
         title="design: change one answer of a matrix",
-        section="BERT sorts sentences",
+        section="Sorting sentences",
         reference=edit,
         cases=edit_cases,
         mistakes=EDIT_MISTAKES,
