@@ -102,6 +102,11 @@ GGUF_SIZES = {
     "rope_theta": "rope.freq_base",
     "vocab_size": "vocab_size",
 }
+GGUF_PLAIN = {  # the family, and the tokenizer, that `read_gguf` knows
+    "general.architecture": "llama",
+    "tokenizer.ggml.model": "gpt2",
+    "tokenizer.ggml.pre": "smollm",
+}
 PLAIN = {  # what must be so, or must not be there, for the sizes of a Llama to say all
     "hidden_act": "silu",
     "attention_bias": False,
@@ -270,13 +275,6 @@ def read_gguf(
             name = re.sub(rf"(^|(?<=\d)){re.escape(theirs)}", here, name)
         renamed[name] = x
     return renamed, config, _byte_level(told)
-
-
-GGUF_PLAIN = {  # the family, and the tokenizer, that `read_gguf` knows
-    "general.architecture": "llama",
-    "tokenizer.ggml.model": "gpt2",
-    "tokenizer.ggml.pre": "smollm",
-}
 
 
 def _byte_level(told: dict[str, Any]) -> tokenizers.Tokenizer:
