@@ -531,6 +531,11 @@ def test_other_gguf_files_are_refused(tmp_path, wide):
             read_gguf(content)
     with pytest.raises(ValueError, match="content: expected a GGUF file"):
         read_gguf(b"not this")
+    content = write_gguf(tmp_path / "wrong.gguf", wide).replace(
+        b".rope.freq_base", b".rope.freq_bass"
+    )
+    with pytest.raises(ValueError, match="llama.rope.freq_base: expected it in the file, got none"):
+        read_gguf(content)
 
 
 @pytest.mark.weekly

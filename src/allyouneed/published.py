@@ -249,7 +249,7 @@ def read_gguf(
     sizes of its config.json, and its tokenizer.
 
     In the file rotary pairs are neighbours; here they are halves. Raises ValueError if it is no
-    GGUF file, or one of another family or with another kind of tokenizer.
+    GGUF file, one of another family or with another kind of tokenizer, or if a size is missing.
     """
     if content[:4] != b"GGUF":
         raise ValueError(f"content: expected a GGUF file, got one that begins with {content[:4]!r}")
@@ -265,6 +265,8 @@ def read_gguf(
     for name, plain in GGUF_PLAIN.items():
         if told.get(name) != plain:
             raise ValueError(f"{name}: expected {plain!r}, got {told.get(name)!r}")
+    if lost := [name for name in GGUF_SIZES.values() if f"llama.{name}" not in told]:
+        raise ValueError(f"llama.{lost[0]}: expected it in the file, got none")
     sizes = {theirs: told[f"llama.{name}"] for theirs, name in GGUF_SIZES.items()}
     config = {"model_type": "llama", "tie_word_embeddings": "output.weight" not in state, **sizes}
     renamed = {}
