@@ -848,10 +848,11 @@ def add_and_norm_cases() -> list[tuple]:
     x, one = torch.tensor([[[1.0, 3.0]]]), torch.ones(2)
     keep = torch.tensor([[[True, False]]])
     cases = [(x, Double(), keep, 0.5, one, torch.tensor([0.0, 3.0]), 3.0)]
-    for (b, t, d), p, eps in (((2, 3, 4), 0.4, 0.6), ((1, 2, 5), 0.2, 1.1), ((3, 1, 3), 0.3, 0.4)):
+    sizes = (2, 3, 4), (1, 2, 5), (3, 1, 3), (1, 3, 4)
+    for (b, t, d), p, eps in zip(sizes, (0.4, 0.2, 0.3, 0.0), (0.6, 1.1, 0.4, 0.5), strict=True):
         x = torch.randn(b, t, d, generator=draw)
-        keep = torch.rand(b, t, d, generator=draw) > p
-        keep[0, 0, :2] = torch.tensor([False, True])
+        keep = torch.rand(b, t, d, generator=draw) >= p
+        keep[0, 0, :2] = torch.tensor([p == 0, True])
         gamma, beta = torch.randn(d, generator=draw), torch.randn(d, generator=draw)
         cases.append((x, Tanh(d, d), keep, p, gamma, beta, eps))
     return cases
@@ -1890,7 +1891,7 @@ def backward_cases() -> list[tuple]:
     draw = torch.Generator().manual_seed(110)
     example = torch.tensor([[[0.0, 2.0]]]), torch.ones(2), 3.0, torch.tensor([[[1.0, 0.0]]])
     cases = [example]
-    for (b, t, d), eps in (((2, 3, 4), 0.3), ((1, 2, 5), 0.8), ((3, 1, 3), 0.2)):
+    for (b, t, d), eps in (((2, 3, 4), 0.3), ((1, 2, 5), 0.8), ((3, 1, 3), 0.2), ((2, 2, 1), 0.6)):
         x, above = torch.randn(2, b, t, d, generator=draw)
         cases.append((x + 0.5, 0.5 + torch.rand(d, generator=draw), eps, above))
     return cases
