@@ -1,7 +1,7 @@
 """The paper's Table 3 in small: what each part of the Transformer is worth.
 
-    python experiments/variations.py                    # every row, seed 0 (the base with three)
-    python experiments/variations.py --rows base heads-1
+    python experiments/variations.py                    # every row with three seeds
+    python experiments/variations.py --rows base heads-1 --seeds 0
     python experiments/variations.py --rows base post-norm --rate 0.3 --precision fp32
 
 Everyday English to French (tatoeba-en-fr), pairs of at most six words a side. Each row changes one
@@ -158,7 +158,8 @@ def run(
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rows", nargs="*", default=list(ROWS), choices=list(ROWS))
-    words = "times the schedule's: seed 0, kept in variations_rate.json"
+    parser.add_argument("--seeds", nargs="*", type=int, default=[0, 1, 2])
+    words = "times the schedule's: kept in variations_rate.json"
     parser.add_argument("--rate", type=float, default=1.0, help=words)
     parser.add_argument("--precision", choices=("fp32", "bf16"), default="bf16")
     args = parser.parse_args()
@@ -185,8 +186,8 @@ def main() -> None:
         rows = results.load(file)["data"]["rows"]
     except FileNotFoundError:
         rows = []
-    for name in args.rows:
-        for seed in (0, 1, 2) if name == "base" and args.rate == 1 else (0,):
+    for seed in args.seeds:
+        for name in args.rows:
             if (name, seed) not in {(row["name"], row["seed"]) for row in rows}:
                 rows.append(run(name, seed, tokenizer, ids, valid, args.rate, args.precision))
                 record(file, {"settings": settings, "rows": rows})
