@@ -1,4 +1,4 @@
-"""What a training costs, on one GPU or a thousand: operations, memory, messages, time, price."""
+"""What a training costs, on one GPU or many: operations, memory, messages, time, price."""
 
 # Made from notebooks/19_scaling.ipynb by `make export`: edit the notebook, not this file.
 # fmt: off
