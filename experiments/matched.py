@@ -2,6 +2,7 @@
 
     python experiments/matched.py                  # two seeds of each: two hours on one core
     python experiments/matched.py transformer 0    # one training alone
+    python experiments/matched.py transformer 0 1e-3    # ... with another peak of the rate
 
 All that `experiments/translator.py` chose for the recurrent net holds for both: the vocabulary, the
 batches, 4,000 updates, Adam and its rate, dropout, clipping, no label smoothing, and of the weights
@@ -48,10 +49,12 @@ def build(kind: str, seed: int) -> nn.Module:
     return Translator(CONFIG.vocab_size, translator.D_MODEL, score, translator.DROPOUT)
 
 
-def trained(kind: str, seed: int, ids: dict[str, list]) -> tuple[nn.Module, dict[str, Any]]:
+def trained(
+    kind: str, seed: int, peak: float, ids: dict[str, list]
+) -> tuple[nn.Module, dict[str, Any]]:
     """The loop of `translator.train`, for either."""
     model, size, updates = build(kind, seed), translator.MAX_TOKENS, translator.UPDATES
-    adam = torch.optim.Adam(model.parameters(), lr=translator.PEAK_RATE)
+    adam = torch.optim.Adam(model.parameters(), lr=peak)
     warmup = translator.WARMUP
     rate = torch.optim.lr_scheduler.LambdaLR(
         adam, lambda n: min((n + 1) / warmup, (updates - n) / (updates - warmup))
@@ -84,7 +87,7 @@ def trained(kind: str, seed: int, ids: dict[str, list]) -> tuple[nn.Module, dict
     model.load_state_dict(best)
     parameters = sum(p.numel() for p in model.parameters())
     return model, {
-        "kind": kind, "seed": seed, "parameters": parameters, "target tokens": tokens,
+        "kind": kind, "seed": seed, "peak rate": peak, "parameters": parameters, "target tokens": tokens,
         "processor seconds": round(seconds), "curve": curve,
     }  # fmt: skip
 
@@ -119,18 +122,19 @@ def main() -> None:
     settings = {
         "data": "tatoeba-en-fr", "pairs": len(ids["train"]), "updates": translator.UPDATES,
         "batch tokens": translator.MAX_TOKENS, "warmup": translator.WARMUP,
-        "peak rate": translator.PEAK_RATE, "clip": translator.CLIP, "dropout": translator.DROPOUT,
+        "clip": translator.CLIP, "dropout": translator.DROPOUT,
         "smoothing": 0.0, "vocabulary": CONFIG.vocab_size, "recurrent width": translator.D_MODEL,
         "d_model": CONFIG.d_model, "d_ff": CONFIG.d_ff, "heads": CONFIG.n_heads,
         "layers": CONFIG.n_layers, "norm first": CONFIG.norm_first, "precision": "fp32",
         "test pairs": len(test), "decoding": "greedy",
     }  # fmt: skip
-    asked = [(kind, seed) for seed in SEEDS for kind in ("transformer", "recurrent")]
+    peak = translator.PEAK_RATE
+    asked = [(kind, seed, peak) for seed in SEEDS for kind in ("transformer", "recurrent")]
     if len(sys.argv) > 1:
-        asked = [(sys.argv[1], int(sys.argv[2]))]
-    for kind, seed in asked:
-        if (kind, seed) not in {(row["kind"], row["seed"]) for row in kept()}:
-            model, row = trained(kind, seed, ids)
+        asked = [(sys.argv[1], int(sys.argv[2]), float((sys.argv[3:] or [peak])[0]))]
+    for one in asked:
+        if one not in {(row["kind"], row["seed"], row["peak rate"]) for row in kept()}:
+            model, row = trained(*one, ids)
             row |= tested(model, tok, test)
             print(row, flush=True)
             record("matched", {"settings": settings, "rows": [*kept(), row]})
