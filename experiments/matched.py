@@ -87,8 +87,8 @@ def trained(
     model.load_state_dict(best)
     parameters = sum(p.numel() for p in model.parameters())
     return model, {
-        "kind": kind, "seed": seed, "peak rate": peak, "parameters": parameters, "target tokens": tokens,
-        "processor seconds": round(seconds), "curve": curve,
+        "kind": kind, "seed": seed, "peak rate": peak, "parameters": parameters,
+        "target tokens": tokens, "processor seconds": round(seconds), "curve": curve,
     }  # fmt: skip
 
 
