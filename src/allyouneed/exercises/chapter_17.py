@@ -269,6 +269,20 @@ COUNT_MISTAKES = mistakes(
     ("a triangle one row too small",
      lambda n, w, causal: count_pairs(n, w, causal) - n * (1 if causal else 2),
      "1 + 2 + ... + n is n (n + 1) / 2."),
+    ("the window cut to the input only for what the ends lack",
+     lambda n, w, causal: (
+         _keys(w, causal) * n - (n * min(w, n) - count_pairs(n, w, True)) * (1 if causal else 2)
+     ),
+     "Where the window is wider than the input no query has `window` keys: cut it in both terms."),
+    ("half of the window squared for what an end lacks",
+     lambda n, w, causal: (
+         _keys(min(w, n), causal) * n - min(w, n) ** 2 // 2 * (1 if causal else 2)
+     ),
+     "The first queries lack w - 1, w - 2, ..., 1 keys: w (w - 1) / 2 in all."),
+    ("the ends forgotten, and two-sided the query itself counted twice",
+     lambda n, w, causal: n * w * (1 if causal else 2),
+     "Queries near the ends have fewer keys; and two-sided a query has 2 window - 1, as it sees "
+     "itself once."),
     ("two positions too far", _pairs(further=2),
      "Fewer than `window` positions apart: the distance goes up to window - 1."),
 )  # fmt: skip
@@ -811,6 +825,8 @@ HEARD_MISTAKES = mistakes(
     ("infinity for what is never heard",
      _cut(lambda first, n: first.float().masked_fill(first < 0, math.inf)),
      "What cannot be heard is -1."),
+    ("the top layer left out", _cut(lambda first, n: first.where(first < n, -1)),
+     "All layers of the list count, the last of them too."),
     *combined(_heard_when, HEARD_SLIPS, HEARD_KNOWN),
     ("counted from the top of the stack",
      _cut(lambda first, n: first.where(first < 1, n + 1 - first)),
@@ -1037,6 +1053,10 @@ EMPTY_HALVES = mistakes(
          lambda f: merge(one, two) / (f[0] * one[1] + f[1] * two[1])[:, None]
      )(_fades(one, two)),
      "The output is `o / l`, with both merged: divide once."),
+    ("maxima below 0 taken for 0",
+     lambda one, two: merge(*((m.clamp(min=0), *rest) for m, *rest in (one, two))),
+     "All scores of a query may be below 0, and m is what has been subtracted. Minus infinity "
+     "needs no care: e to the power of it is 0."),
     ("0 / 0 where a half saw nothing",
      lambda one, two: sum(
          torch.stack([h[0] + h[1].log() for h in (one, two)]).softmax(0)[i, :, None]
@@ -1405,6 +1425,19 @@ DOCUMENTS_OF_OTHERS = mistakes(
          documents == torch.cat([documents[:, :1] - 1, documents[:, :-1]], 1)
      )[:, None, :],
      "A document begins with the first position that has its number: s >= start, not s > start."),
+    ("each key compared with the one before it, and everybody sees itself",
+     lambda documents, window: (
+         _near_and_same()(documents.new_zeros(1, documents.shape[1]), window)
+         & torch.cat(
+             [documents[:, :1] == documents[:, :1], documents[:, 1:] == documents[:, :-1]], 1
+         )[:, None]
+         | torch.eye(documents.shape[1]).bool()
+     ),
+     "Not each key with its neighbour: the document of the query is compared with the document "
+     "of the key."),
+    ("positions do not see themselves, and one position too far",
+     _near_and_same(near=lambda away, w: (away > 0) & (away <= w)),
+     "The query itself is one of the `window` keys: 0 <= t - s < window."),
     ("one position ahead as well",
      _near_and_same(near=lambda away, w: (away >= -1) & (away < w)),
      "The windows are causal: 0 <= t - s."),
@@ -1667,6 +1700,10 @@ MISSED_MISTAKES = mistakes(
      ],
      "Between multiples of what the steps have in common there may be holes as well: each layer "
      "takes up to w - 1 steps."),
+    ("the top layer left out", lambda n, w, ds: missed(n, w, ds[:-1]),
+     "All layers count, the last of the list too."),
+    ("the lowest layer left out", lambda n, w, ds: missed(n, w, ds[1:]),
+     "All layers count, the first of the list too."),
     ("each layer by itself",
      lambda n, w, ds: _rest(n, set().union(*(_heard(n, w, [d]) for d in ds))),
      "A path may take steps in several layers: their lengths add up."),
