@@ -165,6 +165,19 @@ COMBINE_MISTAKES = [
          _weighted(lambda n, tokens: 1 / sum(1 for m in tokens if m)),
          "Leaving out the empty shares is not enough: each of the others is to be weighted by its "
          "number of tokens."),
+        ("zeros for NaN in the result",
+         lambda gradients, tokens: _weighted(lambda n, tokens: n / sum(tokens), _any)(
+             gradients, tokens
+         ).nan_to_num(),
+         "NaN in one share makes NaN of the whole sum, and its zeros are none of the gradient: "
+         "leave the empty share out before you add up."),
+        ("all shares left out from the first empty one on",
+         lambda gradients, tokens: sum(
+             (g * (n / sum(tokens)) * (0 not in tokens[:i])
+              for i, (g, n) in enumerate(zip(gradients, tokens, strict=True)) if n),
+             0 * gradients[-1],
+         ),
+         "An empty share is left out, and those behind it count: `continue`, not `break`."),
         ("the mean of those that are not NaN",
          lambda gradients, tokens: torch.stack(gradients).nanmean(0),
          "Each gradient is to be weighted by its number of tokens. And a share without tokens does "
@@ -1151,6 +1164,9 @@ NOISE_MISTAKES = mistakes(
      lambda g, b: (b * float(g.var(0).sum())) ** 0.5 * noise_scale(g, b)
      / (b * float(g.var(0).sum())),
      "The trace is a sum of variances: it is divided as it is, without a root."),
+    ("the lengths of the shares not squared",
+     lambda g, b: _from_lengths(g.norm(dim=1).mean(), _lengths(g)[1], len(g), b),
+     "Both lengths are squared: 5 for the example's shares, the mean of 9 and 1."),
     ("the length of the mean not squared",
      lambda g, b: _from_lengths(_lengths(g)[0], _lengths(g)[1] ** 0.5, len(g), b),
      "Both lengths are squared: 4 for the example's mean of all, not 2."),
@@ -1550,6 +1566,11 @@ def whole_cases() -> list[tuple]:
     ]
 
 
+def _longer(sums: list[Tensor], tokens: list[int], max_norm: float) -> Tensor:
+    g = _whole_gradient(clip="never")(sums, tokens, max_norm)
+    return g * max(1.0, float(g.norm()) / max_norm)
+
+
 WHOLE_SLIPS = [
     ("the mean of the means", {"mean": "means"}, "Divide the sum by all tokens."),
     ("a sum, not a mean", {"mean": "sums"}, "Divide by the number of all tokens."),
@@ -1716,6 +1737,8 @@ WHOLE_MISTAKES = mistakes(
     ("weighted as if they were means", _whole_gradient("weighted"),
      "They are gradients of *summed* losses: each token counts once in them already. Equation "
      "(19.4) has weights since its gradients are means."),
+    ("long ones made longer, by a factor that is upside down", _longer,
+     "The factor is `max_norm` divided by the length, which is below one where it is too long."),
     ("weighted as if they were means, and each clipped for itself",
      _whole_gradient("weighted", "before"),
      "They are gradients of *summed* losses: add them up and divide by all tokens. Then clip."),
@@ -1854,6 +1877,16 @@ INTERVAL_MISTAKES = mistakes(
     ("the 2 on the other side in the interval",
      _interval(lambda w, f: math.sqrt(w * f / 2), _share),
      "Differentiate w/t + t/(2F): where it is zero, t squared is 2 w F, not w F / 2."),
+    ("the 2 outside of the root",
+     lambda write, between, n: (
+         2 * math.sqrt(write * between / n), 2 * math.sqrt(write * n / between)
+     ),
+     "t squared is 2 w F, so the 2 stands under the root, and so it does in the share, 2 w / F."),
+    ("rounded to whole seconds and hundredths",
+     lambda write, between, n: (
+         round(interval(write, between, n)[0]), round(interval(write, between, n)[1], 2)
+     ),
+     "Return the numbers as they are computed."),
     ("rounded to the example's digits",
      lambda write, between, n: (
          round(interval(write, between, n)[0], 1), round(interval(write, between, n)[1], 4)
