@@ -1157,6 +1157,9 @@ PASS_MISTAKES = mistakes(
     ("all or nothing",
      _with_kept(lambda a, n: 1 + n * a**n),
      "The first guesses count even if a later one is refused."),
+    ("guesses + 1 times the probability of one guess", _with_kept(lambda a, n: (n + 1) * a),
+     "What stands behind a refused guess is dropped; and the large model's token comes in any "
+     "case."),
     ("the probability of one guess",
      _with_kept(lambda a, n: a),
      "With that probability a guess is kept. How many tokens does a pass give?"),
@@ -1166,6 +1169,13 @@ PASS_MISTAKES = mistakes(
     ("the ratio without its weight",
      _from_kept(lambda p, q: _over(p, q).clamp(max=1).mean()),
      "Tokens are guessed with the probabilities q: weigh min(1, p / q) by q."),
+    ("the ratios added up without their weight",
+     _from_kept(lambda p, q: _over(p, q).clamp(max=1).sum()),
+     "Tokens are guessed with the probabilities q: weigh min(1, p / q) by q."),
+    ("the ratios upside down, without their weight",
+     _from_kept(lambda p, q: _over(q, p).clamp(max=1).sum()),
+     "A guess is kept with min(1, p / q), p that of the large model. And tokens are guessed with "
+     "the probabilities q: weigh by q."),
     ("the ratio not cut at 1",
      _from_kept(lambda p, q: (q * torch.where(q > 0, p / q, 0.0)).sum()),
      "A guess is kept with the probability min(1, p / q), and no probability is above 1."),
@@ -1751,6 +1761,10 @@ RMS_BACKWARD_MISTAKES = mistakes(
         (lambda r: gamma * dy / r - x * (gamma * dy * x).sum(0, keepdim=True)
          / (x.shape[-1] * r**3))((x.pow(2).mean(0, keepdim=True) + eps).sqrt())),
      "Each vector has a root and a mean of its own: they run over the last axis."),
+    ("the root taken along the first axis", lambda x, gamma, dy, eps: (
+        (lambda r: gamma * dy / r - x * (gamma * dy * x).mean(-1, keepdim=True) / r**3)(
+            (x.pow(2).mean(0, keepdim=True) + eps).sqrt())),
+     "Each vector has a root of its own: its mean runs over the last axis."),
     ("the mean of what comes in taken off first", lambda x, gamma, dy, eps: (
         (lambda u, r: u / r - x * (u * x).mean(-1, keepdim=True) / r**3)(
             gamma * dy - (gamma * dy).mean(-1, keepdim=True),
@@ -1786,7 +1800,10 @@ def sink(K: int, n: int, match: float) -> tuple[Tensor, Tensor]:
 
 def served(answer: Callable[..., Any], K: int, n: int, match: float) -> tuple[str, str, str]:
     """What a head does with such a sink, for a query that asks and for one that does not."""
-    pair = [torch.as_tensor(one).double() for one in answer(K, n, match)]
+    made = answer(K, n, match)
+    if isinstance(made, Tensor) and made.ndim == 1:
+        raise ValueError("expected a key and a value, got one vector alone")
+    pair = [torch.as_tensor(one).double() for one in made]
     if [tuple(one.shape) for one in pair] != [(K,), (K,)]:
         shapes = [tuple(one.shape) for one in pair]
         raise ValueError(f"expected a key and a value of shape ({K},), got shapes {shapes[:4]}")
