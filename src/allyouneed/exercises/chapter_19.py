@@ -299,8 +299,12 @@ BYTES_MISTAKES = mistakes(
      "twice, and the gradients, once."),
     ("a third less in stage 3", _sent(rounds=(2, 4 / 3)),
      "Stage 3 sends half as much *again*: three rounds, where plain data parallelism has two."),
-    ("five rounds in stage 3", _sent(rounds=(2, 5)),
-     "The weights are collected forwards and backwards, the gradients scattered once: three."),
+    ("five rounds in stage 3, or the moments sent as well", _sent(rounds=(2, 5)),
+     "The weights are collected forwards and backwards, the gradients scattered once: three "
+     "rounds of 4 bytes. Adam's moments stay where they are."),
+    ("a round more in both", _sent(rounds=(3, 4)),
+     "All-reduce is reduce-scatter and all-gather, two rounds. Stage 3 gathers weights twice and "
+     "scatters gradients once: three."),
     ("the gradient once, whole", lambda parameters, n, sharded: 4 * parameters,
      "In each round a process sends n - 1 of n pieces, and there are two rounds, or three."),
     ("the weights sent once more, whole, in stage 3",
@@ -1164,6 +1168,9 @@ NOISE_MISTAKES = mistakes(
      lambda g, b: (b * float(g.var(0).sum())) ** 0.5 * noise_scale(g, b)
      / (b * float(g.var(0).sum())),
      "The trace is a sum of variances: it is divided as it is, without a root."),
+    ("the difference of the lengths for |g|^2",
+     _noise(lambda trace, squared, small, large, N, b: trace / (large - small)),
+     "|g|^2 is (n large - small) / (n - 1): the noise alone is taken off the length of the whole."),
     ("the lengths of the shares not squared",
      lambda g, b: _from_lengths(g.norm(dim=1).mean(), _lengths(g)[1], len(g), b),
      "Both lengths are squared: 5 for the example's shares, the mean of 9 and 1."),
@@ -1737,6 +1744,9 @@ WHOLE_MISTAKES = mistakes(
     ("weighted as if they were means", _whole_gradient("weighted"),
      "They are gradients of *summed* losses: each token counts once in them already. Equation "
      "(19.4) has weights since its gradients are means."),
+    ("what is above `max_norm` cut off, entry by entry",
+     lambda sums, tokens, max_norm: (sum(sums) / sum(tokens)).clamp(max=max_norm),
+     "The whole vector is made shorter, by one factor, and entries below zero as well."),
     ("long ones made longer, by a factor that is upside down", _longer,
      "The factor is `max_norm` divided by the length, which is below one where it is too long."),
     ("weighted as if they were means, and each clipped for itself",
@@ -1877,7 +1887,7 @@ INTERVAL_MISTAKES = mistakes(
     ("the 2 on the other side in the interval",
      _interval(lambda w, f: math.sqrt(w * f / 2), _share),
      "Differentiate w/t + t/(2F): where it is zero, t squared is 2 w F, not w F / 2."),
-    ("the 2 outside of the root",
+    ("the 2 outside of the root, or a 4 under it",
      lambda write, between, n: (
          2 * math.sqrt(write * between / n), 2 * math.sqrt(write * n / between)
      ),
@@ -1979,6 +1989,13 @@ INTERVAL_MISTAKES = mistakes(
     ("multiplied by the interval in the share",
      _interval(_young, lambda w, f, t: w * t + t / (2 * f)),
      "Of t seconds w are spent on writing: the share is w / t."),
+    ("the writing over the time between failures for the share",
+     _interval(_young, lambda w, f, t: w / f),
+     "One checkpoint is written in every t seconds, and not in every F: the share is w / t + t / "
+     "(2 F)."),
+    ("the share of the time that is left",
+     _interval(_young, lambda w, f, t: _share(w, f, t) / (1 - _share(w, f, t))),
+     "Of every second the share w / t + t / (2 F) is lost: it is a share of all the time."),
     ("2 w t for the share", _interval(_young, lambda w, f, t: 2 * w * t),
      "Of t seconds w are spent on writing: the share is w / t, and the failures' is as large."),
     ("the writing forgotten in the share", _interval(_young, lambda w, f, t: 1 / t + t / (2 * f)),
