@@ -43,6 +43,10 @@ ABSORBED_MISTAKES = mistakes(
     ("divided by gamma",
      lambda gamma, W: W / gamma,
      "gamma is taken out of the norm, so the matrix has to do the multiplication in its place."),
+    ("gamma in every row, and no W", lambda gamma, W: gamma.expand_as(W),
+     "The new weight has W in it: its column j is gamma_j times column j of W."),
+    ("gamma added to the columns", lambda gamma, W: W + gamma[:, None],
+     "gamma multiplies. A beta would be added, and it would become a bias, not a weight."),
     ("the rows divided",
      lambda gamma, W: W / gamma[:, None],
      "gamma is taken out of the norm, so the matrix multiplies by it: column j by gamma_j."),
@@ -591,6 +595,21 @@ GROUPED_MISTAKES = mistakes(
     ("divided by the root of the number of heads",
      _with_groups(scale=lambda q, k: q.shape[1] ** -0.5),
      "The width of a head is meant: the root of K."),
+    ("the values' sets in reverse order", _with_groups(values=lambda x, q: _spread(x.flip(1), q)),
+     "The values of a head belong to the same set as its keys."),
+    ("the queries of a group added up",
+     lambda q, k, v: _attend(q.unflatten(1, (k.shape[1], -1)).sum(2), k, v),
+     "Heads share keys and values, not queries: all H heads ask, each for itself."),
+    ("what all sets give, added up",
+     lambda q, k, v: sum(
+         _attend(q, k[:, g : g + 1], v[:, g : g + 1]) for g in range(k.shape[1])
+     ),
+     "Each head looks at one set, that of its group."),
+    ("the logarithm of the weights",
+     lambda q, k, v: (
+         (q @ _spread(k, q).mT / q.shape[-1] ** 0.5).log_softmax(-1) @ _spread(v, q)
+     ),
+     "Values are weighed by the softmax itself."),
     ("divided by the fourth root of K", _with_groups(scale=lambda q, k: q.shape[-1] ** -0.25),
      "The root of K, once. (The fourth root is for those who divide queries and keys each.)"),
     ("keys and values exchanged", lambda q, k, v: _attend(q, _spread(v, q), _spread(k, q)),
@@ -845,6 +864,34 @@ SLOT_MISTAKES = mistakes(
      "The first `sinks` places have slots of their own, in front of the window's."),
     ("window and sinks exchanged", lambda t, window, sinks: in_slots(t, sinks, window),
      "`sinks` is the number of the places that are kept, `window` that of the others."),
+    ("sinks added, not subtracted",
+     _slots(where=lambda p, w, s: p if p < s else s + (p + s) % w),
+     "The first place behind the sinks goes into the first slot of the ring: (p - sinks) % "
+     "window."),
+    ("the newest always in the last slot", _slots(where=lambda p, w, s: min(p, s + w - 1)),
+     "When the ring is full it goes round: the newest is written over the oldest."),
+    ("all places in the ring, and none in the slots of the sinks",
+     _slots(where=lambda p, w, s: s + p % w),
+     "Place p below `sinks` is written into slot p."),
+    ("the last sink's slot in the ring",
+     _slots(where=lambda p, w, s: (
+         p if p < s - 1 else max(s - 1, 0) + (p - max(s - 1, 0)) % (w + (s > 0))
+     )),
+     "There are `sinks` slots that are never written over, those of the places 0 to sinks - 1."),
+    ("the ring written from its last slot on",
+     _slots(where=lambda p, w, s: p if p < s else s + w - 1 - (p - s) % w),
+     "The first place behind the sinks goes into the first slot of the ring."),
+    ("the sinks, and then the newest first, without empty slots", lambda t, window, sinks: [
+         *range(min(sinks, t + 1)), *range(t, max(sinks, t - window + 1) - 1, -1)
+     ],
+     "Nothing is moved: a new place is written over the oldest one, where that stands. And there "
+     "are `sinks + window` slots, empty ones with -1."),
+    ("how often each slot has been written",
+     lambda t, window, sinks: [
+         sum((p if p < sinks else sinks + (p - sinks) % window) == i for p in range(t + 1))
+         for i in range(sinks + window)
+     ],
+     "Asked for are the places that the slots hold."),
     ("a ring of one slot fewer",
      _slots(where=lambda p, w, s: p if p < s else s + (p - s) % max(1, w - 1)),
      "The window has `window` slots, and all of them are used."),
@@ -1299,6 +1346,20 @@ def _heads_as_places(q: Tensor, k: Tensor, v: Tensor, kept_k: Tensor, kept_v: Te
     return _attend(_turned(q, angles)[:, None], keys, torch.cat([kept_v, v[:, None]], 1))[:, 0]
 
 
+def _all_values_turned(q: Tensor, k: Tensor, v: Tensor, kept_k: Tensor, kept_v: Tensor) -> Tensor:
+    kept = _turned(kept_v, _angle(kept_v, torch.arange(kept_v.shape[1]), 10000.0))
+    return _newest(values=True)(q, k, v, kept_k, kept)
+
+
+def _one_softmax(q: Tensor, k: Tensor, v: Tensor, kept_k: Tensor, kept_v: Tensor) -> Tensor:
+    """One softmax over the keys of all heads."""
+    place = kept_k.shape[1]
+    keys = torch.cat([kept_k, _at(k, place)], 1)
+    scores = _at(q, place) @ keys.mT / q.shape[-1] ** 0.5
+    weights = scores.flatten().softmax(0).view_as(scores)
+    return (weights @ torch.cat([kept_v, v[:, None]], 1))[:, 0]
+
+
 NEWEST_SLIPS = [
     ("as if the newest stood at place 0", {"place": 0}, "The newest token stands at place S."),
     ("one place too early", {"place": -1}, "The newest token stands at place S."),
@@ -1344,6 +1405,12 @@ NEWEST_KNOWN = [
 
 
 NEWEST_MISTAKES = mistakes(
+    ("the values turned, the kept ones as well", _all_values_turned,
+     "Positions say where a token looks, not what it brings: values are never turned."),
+    ("one softmax for all heads", _one_softmax,
+     "Each head shares its attention among the keys: the softmax runs over the last axis."),
+    ("theta of 100, or half of the exponent", _newest(theta=100.0),
+     "Theta is 10000, and pair i turns by place / theta^(2 i / K): the 2 belongs to it."),
     ("every head at the place of its number", _heads_as_places,
      "The first axis of q is the heads, and all of them stand at place S: `x[:, None]` makes room "
      "for the axis of places."),
@@ -1694,6 +1761,28 @@ RMS_BACKWARD_MISTAKES = mistakes(
      "r is the root of the *mean* of the squares, plus eps."),
     ("summed over the first axis", _rms_backward(axis=0),
      "Each vector has a root of its own: sum over the last axis only, and keep it."),
+    ("y in place of x under the mean", lambda x, gamma, dy, eps: (
+        (lambda r: gamma * dy / r - x * (gamma * dy * gamma * x / r).mean(-1, keepdim=True)
+         / r**3)((x.pow(2).mean(-1, keepdim=True) + eps).sqrt())),
+     "The mean is of gamma dy x: dy passes gamma once, and x is not divided yet."),
+    ("y in place of x / r in the second term", lambda x, gamma, dy, eps: (
+        (lambda r, y: (gamma * dy - y * (gamma * dy * y).mean(-1, keepdim=True)) / r)(
+            (x.pow(2).mean(-1, keepdim=True) + eps).sqrt(),
+            gamma * x / (x.pow(2).mean(-1, keepdim=True) + eps).sqrt())),
+     "Normalised, x is x / r, without gamma; dy passes gamma once."),
+    ("x squared in front of the second term", lambda x, gamma, dy, eps: (
+        (lambda r: gamma * dy / r - x * x * (gamma * dy).mean(-1, keepdim=True) / r**3)(
+            (x.pow(2).mean(-1, keepdim=True) + eps).sqrt())),
+     "One x stands in front, x_j, and the other one under the mean: x_j times the mean of "
+     "gamma dy x."),
+    ("eps under the root, and beside it", lambda x, gamma, dy, eps: (
+        (lambda r: gamma * dy / r - x * (gamma * dy * x).mean(-1, keepdim=True) / r**3)(
+            (x.pow(2).mean(-1, keepdim=True) + eps).sqrt() + eps)),
+     "eps is added once, to the mean square, under the root."),
+    ("divided by D - 1 under the root", lambda x, gamma, dy, eps: (
+        (lambda r: gamma * dy / r - x * (gamma * dy * x).mean(-1, keepdim=True) / r**3)(
+            (x.pow(2).sum(-1, keepdim=True) / max(x.shape[-1] - 1, 1) + eps).sqrt())),
+     "The root holds the *mean* of the squares: it is divided by D."),
     ("x * x in place of r^2 in the second term",
      lambda x, gamma, dy, eps: (
          dy * gamma - x * (dy * gamma * x).sum(-1, keepdim=True) / x.pow(2).sum(-1, keepdim=True)
