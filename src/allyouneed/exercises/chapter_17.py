@@ -1763,6 +1763,9 @@ MISSED_MISTAKES = mistakes(
      "Those are positions that it depends on. Asked for are the others."),
     ("only the farthest position goes on to the next layer", _farthest_goes_on,
      "Each layer starts from *every* position that has been reached so far."),
+    ("steps of 2 to the power of the layer",
+     lambda n, w, ds: missed(n, w, [2**i for i in range(len(ds))]),
+     "The dilations are given: that of layer i is `dilations[i]`."),
     ("the top layer left out", lambda n, w, ds: missed(n, w, ds[:-1]),
      "All layers count, the last of the list too."),
     ("the lowest layer left out", lambda n, w, ds: missed(n, w, ds[1:]),
@@ -2016,7 +2019,7 @@ def pass_cases() -> list[tuple]:
         (torch.cat([150 * one, one / 2, -150 * one]), near, v, tile),  # each query another
         (150 * one, near.flip(0), v, tile),
         (torch.cat([400 * one, -400 * one]), near, v, tile),  # too far for double precision
-        (-65536 * one, one + torch.arange(7.0)[:, None] / 2**17, v, tile),  # below -100,000
+        (-8192 * one, one + torch.arange(7.0)[:, None] / 2048, v, tile),  # below -16,000
         (one, torch.tensor([0.0, 150, 50, 0, 300, 100, 200])[:, None] * one, v, tile),  # spread
     ]
     return cases
@@ -2307,6 +2310,9 @@ def _infinite(score: float) -> float:
 
 
 FORGET_MISTAKES = mistakes(
+    ("the score in place of the logarithm",
+     lambda out, L, score, value: (forget(out, L, score, value)[0], score),
+     "Asked for is the new logarithm, L + log(1 - p), p the weight of the key that leaves."),
     *((f"the sum as a multiple of the term that leaves, which {words}", _by_ratio(exp),
        "That is right on paper. If the key that leaves weighs next to nothing, e to the power of "
        "(L - score) has no number: take the other quotient, p = e to the power of (score - L).")

@@ -1927,6 +1927,15 @@ INTERVAL_MISTAKES = mistakes(
     ("the half forgotten in the share only",
      _interval(_young, lambda w, f, t: w / t + t / f),
      "A failure destroys half an interval on average: t / 2 every F seconds."),
+    ("one machine in place of n in the interval, and the share that is lost with it",
+     lambda write, between, n: (
+         lambda t: (t, _share(write, between / n, t))
+     )(_young(write, between)),
+     "The share is right for that interval. Failures come every between / n seconds in the "
+     "interval, too: it is the root of 2 w between / n."),
+    ("twice an interval lost at each failure, in the share only",
+     _interval(_young, lambda w, f, t: w / t + 2 * t / f),
+     "A failure destroys half an interval on average: t / 2 every F seconds."),
     ("one machine in place of n, in the share alone",
      lambda write, between, n: (
          (2 * write * between / n) ** 0.5,
@@ -1996,6 +2005,9 @@ INTERVAL_MISTAKES = mistakes(
     ("the share of the time that is left",
      _interval(_young, lambda w, f, t: _share(w, f, t) / (1 - _share(w, f, t))),
      "Of every second the share w / t + t / (2 F) is lost: it is a share of all the time."),
+    ("the writing added to what a failure destroys",
+     _interval(_young, lambda w, f, t: w / t + (t + w) / (2 * f)),
+     "The writing is in the t seconds already, of which half is lost on average."),
     ("2 w t for the share", _interval(_young, lambda w, f, t: 2 * w * t),
      "Of t seconds w are spent on writing: the share is w / t, and the failures' is as large."),
     ("the writing forgotten in the share", _interval(_young, lambda w, f, t: 1 / t + t / (2 * f)),
