@@ -2683,7 +2683,9 @@ MISSED_PASSES = {
     A_LITTLE_MORE[0]: A_LITTLE_MORE[2],
     "the faulty function of 17.8": "Take several tiles, and scores far above and far below zero.",
     "m begins at 0": "It shows where *all* scores of a query are far below zero.",
-    "one maximum for all queries": "It shows where two queries of one call differ much.",
+    "one maximum for all queries":
+        "It shows where two queries of one call differ much, at the one whose scores are lower: "
+        "compare the outputs of all queries, and all numbers of them.",
     "the sum does not fade": "It shows where a later tile has a greater maximum.",
     "the output does not fade": "It shows where a later tile has a greater maximum.",
     "no maximum taken off": "It shows where scores are far above zero.",

@@ -1323,7 +1323,7 @@ def _newest(
             kept_v = torch.cat([v, kept_v] if crossed else [kept_v, v], 1)
         scale = {
             "K": K, "K^2": K * K, "S": kept_k.shape[1], "S - 1": S, "1": 1, "H": K * len(q),
-            "heads": len(q), "4": 4, "1 / K": 1 / K,
+            "heads": len(q), "4": 4, "1 / K": 1 / K, "half": K / 2,
         }[width]  # fmt: skip
         return ((q @ kept_k.mT / scale**0.5).softmax(axis) @ kept_v)[:, 0]
 
@@ -1333,7 +1333,7 @@ def _newest(
 def newest_cases() -> list[tuple]:
     draw = torch.Generator().manual_seed(207)
     cases = []
-    for H, S, K in ((2, 5, 4), (3, 2, 6), (1, 7, 2)):
+    for H, S, K in ((2, 5, 4), (3, 2, 6), (1, 7, 2), (2, 3, 8)):
         sizes = ((H, K), (H, K), (H, K), (H, S, K), (H, S, K))
         cases.append(tuple(1.5 * torch.randn(*size, generator=draw) for size in sizes))
     return cases
@@ -1411,6 +1411,8 @@ NEWEST_MISTAKES = mistakes(
      "Each head shares its attention among the keys: the softmax runs over the last axis."),
     ("theta of 100, or half of the exponent", _newest(theta=100.0),
      "Theta is 10000, and pair i turns by place / theta^(2 i / K): the 2 belongs to it."),
+    ("divided by the root of half the width", _newest(width="half"),
+     "Equation (1) divides by the root of d_k, all K entries of a key: two for each pair."),
     ("every head at the place of its number", _heads_as_places,
      "The first axis of q is the heads, and all of them stand at place S: `x[:, None]` makes room "
      "for the axis of places."),
@@ -2033,6 +2035,11 @@ def _last_four(q: Tensor, k: Tensor, v: Tensor, kept_k: Tensor, kept_v: Tensor) 
     return _attend(q, keys, torch.cat([kept_v[:, -4:], v[:, None]], 1))[:, 0]
 
 
+def _last_head_right(q: Tensor, k: Tensor, v: Tensor, kept_k: Tensor, kept_v: Tensor) -> Tensor:
+    out = newest(q, k, v, kept_k, kept_v)
+    return torch.cat([out[:-1] + 1, out[-1:]])
+
+
 A_LITTLE_MORE = moved(newest, 0.1)
 STEPS: dict[str, Step] = {
     "right": newest,
@@ -2063,6 +2070,7 @@ STEPS: dict[str, Step] = {
     "softmax over the heads": _newest(axis=0),
     "the first head's keys for all": _one_head_for_all,
     "the last four kept keys only": _last_four,
+    "only the last head right": _last_head_right,
     "the heads in reverse order": lambda *case: newest(*case).flip(0),
     A_LITTLE_MORE[0]: A_LITTLE_MORE[1],
 }
@@ -2093,6 +2101,8 @@ MISSED_STEPS = {
     "softmax over the heads": "Take several heads.",
     "the first head's keys for all": "Take several heads, and compare all of them.",
     "the last four kept keys only": "Take a text of more than five tokens.",
+    "only the last head right":
+        "Compare the outputs of all heads. Is it `any`, where `all` is meant?",
     "the heads in reverse order": "Compare the outputs head by head and entry by entry.",
 }  # fmt: skip
 
@@ -2192,6 +2202,11 @@ STEP_MISTAKES = mistakes(
     ("values of one", _step_test(_values_of_one),
      "With equal values every mixture is the same. Let them differ."),
     ("the first head alone", _step_test(same=lambda a, b: torch.allclose(a[0], b[0], atol=1e-4)),
+     "The other heads may be wrong. Compare all of them."),
+    ("one number that fits taken for enough", _step_test(
+        same=lambda a, b: bool(torch.isclose(a, b, atol=1e-4).any())),
+     "All outputs have to be right: `all`, not `any`."),
+    ("the last head alone", _step_test(same=lambda a, b: torch.allclose(a[-1], b[-1], atol=1e-4)),
      "The other heads may be wrong. Compare all of them."),
     ("one number in place of all outputs", _step_test(
         same=lambda a, b: torch.allclose(a.sum(), b.sum(), atol=1e-4)),
