@@ -541,6 +541,17 @@ def test_deep_recursion_ends():
     assert "recursion" in said(deep)
 
 
+def test_a_recursion_as_deep_as_a_right_one_needs_it_passes():
+    """Memoised, in two functions that call each other in sums: more than Python's 1,000 calls."""
+
+    def down(n):
+        return 0 if n == 0 else 1 + max(down(n - 1) for _ in range(1))
+
+    depth = sys.getrecursionlimit()
+    assert examine("99.1", lambda x, factor: x * (down(600) == 600) * factor).status == "correct"
+    assert sys.getrecursionlimit() == depth
+
+
 def test_settings_are_put_back():
     def meddles(x, factor):
         torch.set_default_dtype(torch.float64), torch.set_grad_enabled(False)

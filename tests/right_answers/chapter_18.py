@@ -305,6 +305,21 @@ PARADOXES = [
 ]
 
 
+def count_rows_recursively(n, labels):
+    @functools.cache
+    def tree(k):
+        return 1 if k == 1 else labels * several(k)
+
+    @functools.cache
+    def several(k):
+        return sum(tree(i) * row(k - i) for i in range(1, k))
+
+    def row(k):
+        return tree(k) + (several(k) if k > 1 else 0)
+
+    return tree(n)
+
+
 def count_memo(n, labels):
     @functools.cache
     def rows(k, least):
@@ -348,5 +363,5 @@ RIGHT = {
     "18.6": [CHANGES, tuple(CHANGES), [word.upper() for word in CHANGES]],
     "18.7": [next_package, next_list, next_by_trial],
     "18.8": PARADOXES,
-    "18.9": [count_memo, count_by_shapes, count_numpy],
+    "18.9": [count_memo, count_by_shapes, count_numpy, count_rows_recursively],
 }

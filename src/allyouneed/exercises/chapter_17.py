@@ -209,6 +209,8 @@ COUNT_MISTAKES = mistakes(
     ("`length` added, not subtracted",
      lambda n, w, causal: count_pairs(n, w, True) * (1 if causal else 2) + (0 if causal else n),
      "The main diagonal lies in both halves and counts once: `length` is to be taken off."),
+    ("the pairs that are hidden", lambda n, w, causal: n * n - count_pairs(n, w, causal),
+     "Asked for is how many pairs are let through."),
     ("both numbers", lambda n, w, causal: (count_pairs(n, w, True), count_pairs(n, w, False)),
      "Asked for is one of them: that of `causal`."),
     ("the product of length and window", lambda n, w, causal: n * w,
@@ -243,11 +245,12 @@ COUNT_MISTAKES = mistakes(
          count_pairs(n, w + 1, True) + (0 if causal else _one_side(n, min(w, n)))
      ),
      "The first key of a query at t is t - window + 1."),
-    ("one position too far behind the query",
+    ("one position too far behind the query, or `window` taken off in place of `length`",
      lambda n, w, causal: (
          count_pairs(n, w, True) + (0 if causal else _one_side(n, min(w + 1, n)))
      ),
-     "Two-sided, the last key of a query at t is t + window - 1."),
+     "Two-sided, the last key of a query at t is t + window - 1. (Twice the causal number counts "
+     "the main diagonal twice, which has `length` pairs.)"),
     ("one position too few before the query",
      lambda n, w, causal: (
          (count_pairs(n, w - 1, True) if w > 1 else 0)
@@ -269,6 +272,20 @@ COUNT_MISTAKES = mistakes(
     ("a triangle one row too small",
      lambda n, w, causal: count_pairs(n, w, causal) - n * (1 if causal else 2),
      "1 + 2 + ... + n is n (n + 1) / 2."),
+    ("the window cut to the input only for what the ends lack",
+     lambda n, w, causal: (
+         _keys(w, causal) * n - (n * min(w, n) - count_pairs(n, w, True)) * (1 if causal else 2)
+     ),
+     "Where the window is wider than the input no query has `window` keys: cut it in both terms."),
+    ("half of the window squared for what an end lacks",
+     lambda n, w, causal: (
+         _keys(min(w, n), causal) * n - min(w, n) ** 2 // 2 * (1 if causal else 2)
+     ),
+     "The first queries lack w - 1, w - 2, ..., 1 keys: w (w - 1) / 2 in all."),
+    ("the ends forgotten, and two-sided the query itself counted twice",
+     lambda n, w, causal: n * w * (1 if causal else 2),
+     "Queries near the ends have fewer keys; and two-sided a query has 2 window - 1, as it sees "
+     "itself once."),
     ("two positions too far", _pairs(further=2),
      "Fewer than `window` positions apart: the distance goes up to window - 1."),
 )  # fmt: skip
@@ -436,6 +453,21 @@ FIXED_MISTAKES = [
         "the blocks cut from the end",
         "blocks from the end",
         "The first block begins at position 0; the last one may be shorter.",
+    ),
+    Mistake(
+        "all that is not in the future",
+        lambda n, stride, c: torch.ones(n, n).tril().bool(),
+        "s <= t is one condition. The other: the same block, or one of the last `n_summary` "
+        "positions of a block. (Are `stride` and `n_summary` exchanged, or blocks compared by "
+        "size?)",
+    ),
+    Mistake(
+        "the first positions of a block as well",
+        lambda n, stride, c: (
+            fixed_mask(n, stride, c)
+            | (torch.arange(n) % stride < c) & torch.ones(n, n).tril().bool()
+        ),
+        "A summary stands behind what it sums up: only the *last* positions of each block.",
     ),
     _fixed_mistake(
         "the future is seen", "two-sided", "Both conditions stand under s <= t: keys lie not ahead."
@@ -622,6 +654,18 @@ def _while_written(masks: list[Tensor]) -> Tensor:
     return first
 
 
+def _stopped(masks: list[Tensor]) -> Tensor:
+    """The layers from the first on that adds nothing are left out."""
+    first = first_heard(masks)
+    silent = (i for i in range(1, len(masks) + 1) if not (first == i).any())
+    return first.where(first < next(silent, len(masks) + 1), -1)
+
+
+def _numbered_from_the_top(masks: list[Tensor]) -> Tensor:
+    first = first_heard(masks[::-1])
+    return first.where(first < 1, len(masks) + 1 - first)
+
+
 def heard_cases() -> list[tuple]:
     draw = torch.Generator().manual_seed(173)
     first = [torch.tensor([[0, 1], [0, 0]]).bool()]
@@ -638,6 +682,7 @@ def heard_cases() -> list[tuple]:
         (chain[::-1],),
         *((masks,) for masks in drawn),
         (band,),
+        ([chain[0], chain[0], *chain],),  # the second layer adds nothing, the last one does
         ([torch.ones(1, 1).bool()],),
     ]
 
@@ -808,9 +853,15 @@ HEARD_MISTAKES = mistakes(
      "number of the first, and 0 for the position itself."),
     ("the layer read while it is being written", _while_written,
      "All positions of a layer hear what the others had *before* it: write into a copy."),
+    ("stopped at a layer that adds nothing", _stopped,
+     "A layer may add nothing, and one above it with another mask may: go through all of them."),
+    ("the list read from its end, with the numbers that its masks have", _numbered_from_the_top,
+     "The first mask of the list is the lowest layer, next to the inputs: begin with it."),
     ("infinity for what is never heard",
      _cut(lambda first, n: first.float().masked_fill(first < 0, math.inf)),
      "What cannot be heard is -1."),
+    ("the top layer left out", _cut(lambda first, n: first.where(first < n, -1)),
+     "All layers of the list count, the last of them too."),
     *combined(_heard_when, HEARD_SLIPS, HEARD_KNOWN),
     ("counted from the top of the stack",
      _cut(lambda first, n: first.where(first < 1, n + 1 - first)),
@@ -1037,6 +1088,23 @@ EMPTY_HALVES = mistakes(
          lambda f: merge(one, two) / (f[0] * one[1] + f[1] * two[1])[:, None]
      )(_fades(one, two)),
      "The output is `o / l`, with both merged: divide once."),
+    ("divided by the greater of the two sums",
+     lambda one, two: (
+         lambda f: (f[0, :, None] * one[2] + f[1, :, None] * two[2])
+         / torch.maximum(one[1], two[1])[:, None]
+     )(_fades(one, two)),
+     "The sums `l` of both halves are scaled as the `o`, and added."),
+    ("scaled by the exponential of the maximum, with zeros for NaN",
+     lambda one, two: (
+         (one[0].exp()[:, None] * one[2] + two[0].exp()[:, None] * two[2])
+         / (one[0].exp() * one[1] + two[0].exp() * two[1])[:, None]
+     ).nan_to_num(),
+     "e to the power of 200 is not a number of 32 bits, and zeros in its place are no outputs. "
+     "Take the greater maximum off first."),
+    ("maxima below 0 taken for 0",
+     lambda one, two: merge(*((m.clamp(min=0), *rest) for m, *rest in (one, two))),
+     "All scores of a query may be below 0, and m is what has been subtracted. Minus infinity "
+     "needs no care: e to the power of it is 0."),
     ("0 / 0 where a half saw nothing",
      lambda one, two: sum(
          torch.stack([h[0] + h[1].log() for h in (one, two)]).softmax(0)[i, :, None]
@@ -1405,6 +1473,19 @@ DOCUMENTS_OF_OTHERS = mistakes(
          documents == torch.cat([documents[:, :1] - 1, documents[:, :-1]], 1)
      )[:, None, :],
      "A document begins with the first position that has its number: s >= start, not s > start."),
+    ("each key compared with the one before it, and everybody sees itself",
+     lambda documents, window: (
+         _near_and_same()(documents.new_zeros(1, documents.shape[1]), window)
+         & torch.cat(
+             [documents[:, :1] == documents[:, :1], documents[:, 1:] == documents[:, :-1]], 1
+         )[:, None]
+         | torch.eye(documents.shape[1]).bool()
+     ),
+     "Not each key with its neighbour: the document of the query is compared with the document "
+     "of the key."),
+    ("positions do not see themselves, and one position too far",
+     _near_and_same(near=lambda away, w: (away > 0) & (away <= w)),
+     "The query itself is one of the `window` keys: 0 <= t - s < window."),
     ("one position ahead as well",
      _near_and_same(near=lambda away, w: (away >= -1) & (away < w)),
      "The windows are causal: 0 <= t - s."),
@@ -1587,6 +1668,13 @@ def _from(length: int, start: int, window: int, dilations: list[int]) -> list[in
     return _rest(length, _heard(start + 1, window, dilations))
 
 
+def _farthest_goes_on(length: int, window: int, dilations: list[int]) -> list[int]:
+    known = {length - 1}
+    for d in dilations:
+        known |= {min(known) - i * d for i in range(window) if min(known) - i * d >= 0}
+    return _rest(length, known)
+
+
 MISSED_SLIPS = [
     ("one key too many", {"wider": 1}, "A window of w keys takes 0 to w - 1 steps."),
     ("one key too few", {"wider": -1}, "A window of w keys takes 0 to w - 1 steps."),
@@ -1667,6 +1755,21 @@ MISSED_MISTAKES = mistakes(
      ],
      "Between multiples of what the steps have in common there may be holes as well: each layer "
      "takes up to w - 1 steps."),
+    ("the number of the layer for its dilation",
+     lambda n, w, ds: missed(n, w, [*range(1, len(ds) + 1)]),
+     "The dilations are given: that of layer i is `dilations[i]`."),
+    ("what is reached, without the last position",
+     lambda n, w, ds: sorted(_heard(n, w, ds) - {n - 1}),
+     "Those are positions that it depends on. Asked for are the others."),
+    ("only the farthest position goes on to the next layer", _farthest_goes_on,
+     "Each layer starts from *every* position that has been reached so far."),
+    ("steps of 2 to the power of the layer",
+     lambda n, w, ds: missed(n, w, [2**i for i in range(len(ds))]),
+     "The dilations are given: that of layer i is `dilations[i]`."),
+    ("the top layer left out", lambda n, w, ds: missed(n, w, ds[:-1]),
+     "All layers count, the last of the list too."),
+    ("the lowest layer left out", lambda n, w, ds: missed(n, w, ds[1:]),
+     "All layers count, the first of the list too."),
     ("each layer by itself",
      lambda n, w, ds: _rest(n, set().union(*(_heard(n, w, [d]) for d in ds))),
      "A path may take steps in several layers: their lengths add up."),
@@ -1856,6 +1959,7 @@ def _one_pass(
     forgets: bool = False,
     newest: str = "",
     early: bool = False,
+    mean: bool = False,
 ) -> Any:
     """The pass, right by default; each argument makes one mistake."""
 
@@ -1876,6 +1980,7 @@ def _one_pass(
             scores = q @ k[s : s + tile].T / by
             top = scores.amax() if whole else scores.amax(1, keepdim=True)
             new = top.expand_as(m) if last else torch.maximum(m, top.expand_as(m))
+            new = scores.mean(1, keepdim=True) if mean else new
             new = torch.zeros_like(m) if no_max else new
             weights = (scores - new).exp()
             fade = torch.ones_like(m) if no_max else (new - m if back else m - new).exp()
@@ -1914,6 +2019,8 @@ def pass_cases() -> list[tuple]:
         (torch.cat([150 * one, one / 2, -150 * one]), near, v, tile),  # each query another
         (150 * one, near.flip(0), v, tile),
         (torch.cat([400 * one, -400 * one]), near, v, tile),  # too far for double precision
+        (-8192 * one, one + torch.arange(7.0)[:, None] / 2048, v, tile),  # below -16,000
+        (one, torch.tensor([0.0, 150, 50, 0, 300, 100, 200])[:, None] * one, v, tile),  # spread
     ]
     return cases
 
@@ -1996,6 +2103,11 @@ PASS_MISTAKES = mistakes(
     ("one maximum for all queries still, and the sum does not fade",
      _one_pass(whole=True, fade_l=False),
      "m begins low enough now. The maximum is to be each query's own, and l is scaled as o is."),
+    ("m begins at -10,000, and scores lie below", _one_pass(begin=-1e4),
+     "Two are mended. Scores may be lower than any number that one thinks of: m begins at minus "
+     "infinity."),
+    ("the mean of the scores in place of their maximum", _one_pass(mean=True),
+     "Where scores lie far above their mean the exponential overflows: take the maximum off."),
     ("m begins too high still", _one_pass(begin=0.0),
      "Two are mended. If all scores of a query are far below 0, all terms underflow, and 0 / 0 is "
      "left. m begins at minus infinity."),
@@ -2198,6 +2310,9 @@ def _infinite(score: float) -> float:
 
 
 FORGET_MISTAKES = mistakes(
+    ("the score in place of the logarithm",
+     lambda out, L, score, value: (forget(out, L, score, value)[0], score),
+     "Asked for is the new logarithm, L + log(1 - p), p the weight of the key that leaves."),
     *((f"the sum as a multiple of the term that leaves, which {words}", _by_ratio(exp),
        "That is right on paper. If the key that leaves weighs next to nothing, e to the power of "
        "(L - score) has no number: take the other quotient, p = e to the power of (score - L).")
@@ -2568,7 +2683,9 @@ MISSED_PASSES = {
     A_LITTLE_MORE[0]: A_LITTLE_MORE[2],
     "the faulty function of 17.8": "Take several tiles, and scores far above and far below zero.",
     "m begins at 0": "It shows where *all* scores of a query are far below zero.",
-    "one maximum for all queries": "It shows where two queries of one call differ much.",
+    "one maximum for all queries":
+        "It shows where two queries of one call differ much, at the one whose scores are lower: "
+        "compare the outputs of all queries, and all numbers of them.",
     "the sum does not fade": "It shows where a later tile has a greater maximum.",
     "the output does not fade": "It shows where a later tile has a greater maximum.",
     "no maximum taken off": "It shows where scores are far above zero.",

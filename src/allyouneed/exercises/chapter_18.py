@@ -279,6 +279,27 @@ WRITE_MISTAKES = mistakes(
     ("as many words as the first bracket of the list reaches",
      lambda s: _with_stack(s, _inside, words=s[0][2]),
      "The spans come in any order. How many words there are says the largest end."),
+    ("as many words as the last bracket of the list reaches",
+     lambda s: _with_stack(s, _inside, words=s[-1][2], loose=True),
+     "The spans come in any order. How many words there are says the largest end."),
+    ("as many words as there are brackets",
+     lambda s: _with_stack(s, _inside, words=len(s), loose=True),
+     "How many words there are says the largest end, not the number of brackets."),
+    ("the bracket behind the label where it closes",
+     lambda s: [x[1:] + ")" if x[0] == ")" else x for x in _written(s)],
+     'The bracket stands in front of the label, also where it closes: ")NP".'),
+    ("a space behind each bracket that opens",
+     lambda s: [x.replace("(", "( ") for x in _written(s)],
+     'Bracket and label are one symbol without a space: "(NP".'),
+    ("a list within a list", lambda s: [_written(s)], "The result is one list of symbols."),
+    ("a bracket around each word",
+     lambda s: [y for x in _written(s) for y in (["(XX", "XX", ")XX"] if x == "XX" else [x])],
+     "A word is written as XX alone: its tag is no bracket here."),
+    ("words with their numbers",
+     lambda s: [
+         f"XX{_written(s)[:i].count('XX')}" if x == "XX" else x for i, x in enumerate(_written(s))
+     ],
+     'A word is written as "XX", whichever it is.'),
     ("all brackets close at the end", _closed_at_the_end,
      "A bracket closes behind its last word, not behind the last word of all."),
     ("the shortest opens first and closes last", _inside_out,
@@ -372,6 +393,26 @@ WRITE_MISTAKES = mistakes(
     ("`end` read as the last word of the bracket",
      lambda s: _with_stack(s, _inside, loose=True, late=1),
      "`end` is the number of the first word *behind* the bracket."),
+    ("`end` read as the last word of the bracket, and what is left closes at the end",
+     lambda s: _with_stack(
+         s, _inside, loose=True, late=1, words=max(x[2] for x in s), whole=True
+     ),
+     "`end` is the number of the first word *behind* the bracket: it closes before that word."),
+    ("a bracket closes one word early",
+     lambda s: _with_stack(s, _inside, loose=True, late=-1, words=max(x[2] for x in s)),
+     "`end` is the number of the first word *behind* the bracket: behind word i close those with "
+     "`end` = i + 1."),
+    ("brackets open in alphabetical order, and the shorter closes with the longer",
+     lambda s: _with_stack(s, lambda x: (x[1], x[0], x[2]), loose=True),
+     "Tuples are sorted by their first entry, the label. Where several open at one word, the "
+     "longest comes first."),
+    ("the shorter bracket opens first and closes with the longer, and no label closes",
+     lambda s: [
+         ")" if x[0] == ")" else x
+         for x in _with_stack(s, lambda x: (x[1], x[2]), loose=True)
+     ],
+     "Of two that begin at one word, the longer is the outer one, and opens first. And a closing "
+     'bracket has its label: ")NP".'),
     ("the label of the bracket opened first closes",
      _first_label,
      "Brackets are nested: the one opened last closes first, `opened.pop()`."),
@@ -724,6 +765,8 @@ TREE_MISTAKES = mistakes(
     ("labels not compared", lambda s, n: well_formed(s, n, labels=True),
      "A bracket closes with its own label: after (NP comes )NP, not )VP."),
     ("words not counted", lambda s, n: well_formed(s, s.count("XX")),
+     "XX must stand there exactly `n_words` times."),
+    ("one word more asked for", lambda s, n: well_formed(s, n + 1),
      "XX must stand there exactly `n_words` times."),
     ("too few words let through", lambda s, n: s.count("XX") <= n and well_formed(s, s.count("XX")),
      "Exactly `n_words` words, not at most so many."),
@@ -1173,6 +1216,19 @@ def _first_count(symbols: list[str]) -> list[str]:
     return found
 
 
+def _first_count_of_what_closes(symbols: list[str]) -> list[str]:
+    """What closes takes the first of the counts, and is counted in the last of those left."""
+    found, counts = [], []
+    for symbol in symbols:
+        if symbol[0] == "(":
+            counts.append(0)
+            continue
+        found.append("XX" if symbol == "XX" else f"{symbol[1:]}/{counts.pop(0)}")
+        if counts:
+            counts[-1] += 1
+    return found
+
+
 BOTTOM_UP_SLIPS = [
     ("all words inside counted", {"count": lambda w, b, aw, ab: aw},
      "The parts of a bracket are what stands in it directly."),
@@ -1230,6 +1286,22 @@ BOTTOM_UP_MISTAKES = mistakes(
      'Label and number are written with a slash: "NP/2".'),
     ("the outermost bracket left out", lambda s: bottom_up(s)[:-1],
      "The bracket around all has a symbol as well, the last one."),
+    ("a backslash in place of the slash", lambda s: _walk(s, _parts_of, "{label}\\{n}".format),
+     'Label and number are written with a slash: "NP/2".'),
+    ("labels in small letters", lambda s: [x if x == "XX" else x.lower() for x in bottom_up(s)],
+     "Labels stay as they are written."),
+    ("all smaller brackets inside counted, and no words",
+     lambda s: _walk(s, lambda w, b, aw, ab: ab),
+     "The parts of a bracket are what stands in it directly, words as well as brackets."),
+    ("label and number without a slash", lambda s: _walk(s, _parts_of, "{label}{n}".format),
+     'Label and number are written with a slash between them: "NP/2".'),
+    ("smaller brackets counted twice", lambda s: _walk(s, lambda w, b, aw, ab: w + 2 * b),
+     "A smaller bracket is one part: count it where it opens, or where it closes."),
+    ("only words counted, from 1 on", lambda s: _walk(s, lambda w, b, aw, ab: w + 1),
+     "The count begins at 0, and a bracket that closes is a part of the one around it."),
+    ("the count of the bracket opened first, and what closes counted for the one opened last",
+     _first_count_of_what_closes,
+     "The bracket that closes is the one opened last: its count is the last of the list."),
     ("a colon in place of the slash", lambda s: _walk(s, _parts_of, "{label}:{n}".format),
      'Label and number are written with a slash: "NP/2".'),
     ("all words so far counted", _words_so_far,
@@ -1666,6 +1738,12 @@ NEXT_MISTAKES = mistakes(
     ("the end before anything is written",
      lambda w, n, o: next_symbols(w, n, o) if w else {"<eos>"},
      "At the beginning nothing is open either, and the outermost bracket is to open."),
+    ("what closes written as what opens",
+     lambda w, n, o: {x.replace(")", "(") for x in next_symbols(w, n, o)},
+     'A closing bracket is written ")NP", with the bracket that closes.'),
+    ("a word alone taken for a tree of one word",
+     lambda w, n, o: next_symbols(w, n, o) | ({"XX"} if not w and n == 1 else set()),
+     "There is an outermost bracket, also around a single word."),
     ("a word at any time",
      lambda w, n, o: (lambda right: right if right == {"<eos>"} else right | {"XX"})(
          next_symbols(w, n, o)
@@ -1704,12 +1782,15 @@ _SMALL, _OFF = [("S", 0, 2)], [("VP", 0, 2)]
 PARADOX = ([_LARGE, _SMALL], [_LARGE, _OFF], [_LARGE[:4] + _WRONG[4:], _SMALL])
 
 PARADOX_MISTAKES = mistakes(
-    ("both methods prefer the first", ([_LARGE, _SMALL], [_LARGE, _SMALL], [_WRONG, _SMALL]),
-     "The mean of the sentences prefers the first as well. Let the second parser be right in a "
-     "small sentence, which weighs as much as a large one in a mean of sentences."),
-    ("both methods prefer the second", ([_LARGE, _SMALL], [_WRONG, _SMALL], [_LARGE, _SMALL]),
-     "The sum of the counts prefers the second as well: let the first have more brackets right in "
-     "all."),
+    ("the mean of the sentences does not prefer the second",
+     ([_LARGE, _SMALL], [_LARGE, _SMALL], [_WRONG, _SMALL]),
+     "It prefers the first as well, or none of the two. Let the second parser be right in a small "
+     "sentence, which weighs as much as a large one in a mean of sentences, and of the large one "
+     "have some."),
+    ("the sum of all counts does not prefer the first",
+     ([_LARGE, _SMALL], [_WRONG, _SMALL], [_LARGE, _SMALL]),
+     "It prefers the second as well, or none of the two: let the first have more brackets right "
+     "in all."),
     ("neither method prefers its own parser", (PARADOX[0], PARADOX[2], PARADOX[1]),
      "Over all brackets together `first` is to have the greater F1, in the mean of the sentences "
      "`second`. Are the two exchanged, or equal?"),
@@ -1816,6 +1897,24 @@ def _with_unary(n: int, labels: int) -> int:
     return parts[n]
 
 
+def _unlabelled_rows(n: int, labels: int) -> int:
+    parts, rows = [0, 1], [1, 1]
+    for k in range(2, n + 1):
+        several = sum(parts[i] * rows[k - i] for i in range(1, k))
+        parts.append(labels * several)
+        rows.append(2 * several)
+    return parts[n]
+
+
+def _first_part_short(n: int, labels: int) -> int:
+    parts, rows = [0, 1], [1, 1]
+    for k in range(2, n + 1):
+        several = sum(parts[i] * rows[k - i] for i in range(1, k // 2 + 1))
+        parts.append(labels * several)
+        rows.append(several + parts[k])
+    return parts[n]
+
+
 COUNT_TREE_MISTAKES = mistakes(
     ("a string", lambda n, labels: str(count_trees(n, labels)),
      "Asked for is a whole number, not its digits in quotes."),
@@ -1865,6 +1964,18 @@ COUNT_TREE_MISTAKES = mistakes(
      "numbers, which have no end."),
     ("two parts each", lambda n, labels: _counted(n, labels, binary=True),
      "A bracket may have more than two parts: `(S XX XX XX )S` is a tree."),
+    ("an overflow of whole numbers of 64 bits without a sign",
+     lambda n, labels: _counted(n, labels) % 2**64,
+     "Numbers of numpy and torch have 64 bits, and these are far larger: take Python's whole "
+     "numbers, which have no end."),
+    ("rows in which a part over all has no label", _unlabelled_rows,
+     "A row of one part over all is a bracket with one of its labels: s(k) is the rows of at least "
+     "two parts and f(k), not twice the first."),
+    ("a first part no longer than what is behind it", _first_part_short,
+     "The first part of a bracket may be the longer one, too: `(S (S XX XX )S XX )S` is a tree."),
+    ("two parts each, and one label for the whole tree",
+     lambda n, labels: labels * _counted(n, 1, binary=True),
+     "A bracket may have more than two parts, and each bracket has a label of its own."),
     ("two parts each, without labels", lambda n, labels: _counted(n, 1, binary=True),
      "Those are Catalan's numbers. A bracket may have more than two parts, and has a label."),
     ("labels not counted", lambda n, labels: _counted(n, 1),

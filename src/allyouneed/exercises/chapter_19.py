@@ -165,6 +165,19 @@ COMBINE_MISTAKES = [
          _weighted(lambda n, tokens: 1 / sum(1 for m in tokens if m)),
          "Leaving out the empty shares is not enough: each of the others is to be weighted by its "
          "number of tokens."),
+        ("zeros for NaN in the result",
+         lambda gradients, tokens: _weighted(lambda n, tokens: n / sum(tokens), _any)(
+             gradients, tokens
+         ).nan_to_num(),
+         "NaN in one share makes NaN of the whole sum, and its zeros are none of the gradient: "
+         "leave the empty share out before you add up."),
+        ("all shares left out from the first empty one on",
+         lambda gradients, tokens: sum(
+             (g * (n / sum(tokens)) * (0 not in tokens[:i])
+              for i, (g, n) in enumerate(zip(gradients, tokens, strict=True)) if n),
+             0 * gradients[-1],
+         ),
+         "An empty share is left out, and those behind it count: `continue`, not `break`."),
         ("the mean of those that are not NaN",
          lambda gradients, tokens: torch.stack(gradients).nanmean(0),
          "Each gradient is to be weighted by its number of tokens. And a share without tokens does "
@@ -286,8 +299,12 @@ BYTES_MISTAKES = mistakes(
      "twice, and the gradients, once."),
     ("a third less in stage 3", _sent(rounds=(2, 4 / 3)),
      "Stage 3 sends half as much *again*: three rounds, where plain data parallelism has two."),
-    ("five rounds in stage 3", _sent(rounds=(2, 5)),
-     "The weights are collected forwards and backwards, the gradients scattered once: three."),
+    ("five rounds in stage 3, or the moments sent as well", _sent(rounds=(2, 5)),
+     "The weights are collected forwards and backwards, the gradients scattered once: three "
+     "rounds of 4 bytes. Adam's moments stay where they are."),
+    ("a round more in both", _sent(rounds=(3, 4)),
+     "All-reduce is reduce-scatter and all-gather, two rounds. Stage 3 gathers weights twice and "
+     "scatters gradients once: three."),
     ("the gradient once, whole", lambda parameters, n, sharded: 4 * parameters,
      "In each round a process sends n - 1 of n pieces, and there are two rounds, or three."),
     ("the weights sent once more, whole, in stage 3",
@@ -1151,6 +1168,12 @@ NOISE_MISTAKES = mistakes(
      lambda g, b: (b * float(g.var(0).sum())) ** 0.5 * noise_scale(g, b)
      / (b * float(g.var(0).sum())),
      "The trace is a sum of variances: it is divided as it is, without a root."),
+    ("the difference of the lengths for |g|^2",
+     _noise(lambda trace, squared, small, large, N, b: trace / (large - small)),
+     "|g|^2 is (n large - small) / (n - 1): the noise alone is taken off the length of the whole."),
+    ("the lengths of the shares not squared",
+     lambda g, b: _from_lengths(g.norm(dim=1).mean(), _lengths(g)[1], len(g), b),
+     "Both lengths are squared: 5 for the example's shares, the mean of 9 and 1."),
     ("the length of the mean not squared",
      lambda g, b: _from_lengths(_lengths(g)[0], _lengths(g)[1] ** 0.5, len(g), b),
      "Both lengths are squared: 4 for the example's mean of all, not 2."),
@@ -1550,6 +1573,11 @@ def whole_cases() -> list[tuple]:
     ]
 
 
+def _longer(sums: list[Tensor], tokens: list[int], max_norm: float) -> Tensor:
+    g = _whole_gradient(clip="never")(sums, tokens, max_norm)
+    return g * max(1.0, float(g.norm()) / max_norm)
+
+
 WHOLE_SLIPS = [
     ("the mean of the means", {"mean": "means"}, "Divide the sum by all tokens."),
     ("a sum, not a mean", {"mean": "sums"}, "Divide by the number of all tokens."),
@@ -1716,6 +1744,11 @@ WHOLE_MISTAKES = mistakes(
     ("weighted as if they were means", _whole_gradient("weighted"),
      "They are gradients of *summed* losses: each token counts once in them already. Equation "
      "(19.4) has weights since its gradients are means."),
+    ("what is above `max_norm` cut off, entry by entry",
+     lambda sums, tokens, max_norm: (sum(sums) / sum(tokens)).clamp(max=max_norm),
+     "The whole vector is made shorter, by one factor, and entries below zero as well."),
+    ("long ones made longer, by a factor that is upside down", _longer,
+     "The factor is `max_norm` divided by the length, which is below one where it is too long."),
     ("weighted as if they were means, and each clipped for itself",
      _whole_gradient("weighted", "before"),
      "They are gradients of *summed* losses: add them up and divide by all tokens. Then clip."),
@@ -1854,6 +1887,16 @@ INTERVAL_MISTAKES = mistakes(
     ("the 2 on the other side in the interval",
      _interval(lambda w, f: math.sqrt(w * f / 2), _share),
      "Differentiate w/t + t/(2F): where it is zero, t squared is 2 w F, not w F / 2."),
+    ("the 2 outside of the root, or a 4 under it",
+     lambda write, between, n: (
+         2 * math.sqrt(write * between / n), 2 * math.sqrt(write * n / between)
+     ),
+     "t squared is 2 w F, so the 2 stands under the root, and so it does in the share, 2 w / F."),
+    ("rounded to whole seconds and hundredths",
+     lambda write, between, n: (
+         round(interval(write, between, n)[0]), round(interval(write, between, n)[1], 2)
+     ),
+     "Return the numbers as they are computed."),
     ("rounded to the example's digits",
      lambda write, between, n: (
          round(interval(write, between, n)[0], 1), round(interval(write, between, n)[1], 4)
@@ -1883,6 +1926,15 @@ INTERVAL_MISTAKES = mistakes(
      "Differentiate w/t + t/(2F) once more: where it is zero, t squared is 2 w F."),
     ("the half forgotten in the share only",
      _interval(_young, lambda w, f, t: w / t + t / f),
+     "A failure destroys half an interval on average: t / 2 every F seconds."),
+    ("one machine in place of n in the interval, and the share that is lost with it",
+     lambda write, between, n: (
+         lambda t: (t, _share(write, between / n, t))
+     )(_young(write, between)),
+     "The share is right for that interval. Failures come every between / n seconds in the "
+     "interval, too: it is the root of 2 w between / n."),
+    ("twice an interval lost at each failure, in the share only",
+     _interval(_young, lambda w, f, t: w / t + 2 * t / f),
      "A failure destroys half an interval on average: t / 2 every F seconds."),
     ("one machine in place of n, in the share alone",
      lambda write, between, n: (
@@ -1946,6 +1998,16 @@ INTERVAL_MISTAKES = mistakes(
     ("multiplied by the interval in the share",
      _interval(_young, lambda w, f, t: w * t + t / (2 * f)),
      "Of t seconds w are spent on writing: the share is w / t."),
+    ("the writing over the time between failures for the share",
+     _interval(_young, lambda w, f, t: w / f),
+     "One checkpoint is written in every t seconds, and not in every F: the share is w / t + t / "
+     "(2 F)."),
+    ("the share of the time that is left",
+     _interval(_young, lambda w, f, t: _share(w, f, t) / (1 - _share(w, f, t))),
+     "Of every second the share w / t + t / (2 F) is lost: it is a share of all the time."),
+    ("the writing added to what a failure destroys",
+     _interval(_young, lambda w, f, t: w / t + (t + w) / (2 * f)),
+     "The writing is in the t seconds already, of which half is lost on average."),
     ("2 w t for the share", _interval(_young, lambda w, f, t: 2 * w * t),
      "Of t seconds w are spent on writing: the share is w / t, and the failures' is as large."),
     ("the writing forgotten in the share", _interval(_young, lambda w, f, t: 1 / t + t / (2 * f)),

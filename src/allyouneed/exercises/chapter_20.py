@@ -43,6 +43,10 @@ ABSORBED_MISTAKES = mistakes(
     ("divided by gamma",
      lambda gamma, W: W / gamma,
      "gamma is taken out of the norm, so the matrix has to do the multiplication in its place."),
+    ("gamma in every row, and no W", lambda gamma, W: gamma.expand_as(W),
+     "The new weight has W in it: its column j is gamma_j times column j of W."),
+    ("gamma added to the columns", lambda gamma, W: W + gamma[:, None],
+     "gamma multiplies. A beta would be added, and it would become a bias, not a weight."),
     ("the rows divided",
      lambda gamma, W: W / gamma[:, None],
      "gamma is taken out of the norm, so the matrix multiplies by it: column j by gamma_j."),
@@ -591,6 +595,21 @@ GROUPED_MISTAKES = mistakes(
     ("divided by the root of the number of heads",
      _with_groups(scale=lambda q, k: q.shape[1] ** -0.5),
      "The width of a head is meant: the root of K."),
+    ("the values' sets in reverse order", _with_groups(values=lambda x, q: _spread(x.flip(1), q)),
+     "The values of a head belong to the same set as its keys."),
+    ("the queries of a group added up",
+     lambda q, k, v: _attend(q.unflatten(1, (k.shape[1], -1)).sum(2), k, v),
+     "Heads share keys and values, not queries: all H heads ask, each for itself."),
+    ("what all sets give, added up",
+     lambda q, k, v: sum(
+         _attend(q, k[:, g : g + 1], v[:, g : g + 1]) for g in range(k.shape[1])
+     ),
+     "Each head looks at one set, that of its group."),
+    ("the logarithm of the weights",
+     lambda q, k, v: (
+         (q @ _spread(k, q).mT / q.shape[-1] ** 0.5).log_softmax(-1) @ _spread(v, q)
+     ),
+     "Values are weighed by the softmax itself."),
     ("divided by the fourth root of K", _with_groups(scale=lambda q, k: q.shape[-1] ** -0.25),
      "The root of K, once. (The fourth root is for those who divide queries and keys each.)"),
     ("keys and values exchanged", lambda q, k, v: _attend(q, _spread(v, q), _spread(k, q)),
@@ -845,6 +864,34 @@ SLOT_MISTAKES = mistakes(
      "The first `sinks` places have slots of their own, in front of the window's."),
     ("window and sinks exchanged", lambda t, window, sinks: in_slots(t, sinks, window),
      "`sinks` is the number of the places that are kept, `window` that of the others."),
+    ("sinks added, not subtracted",
+     _slots(where=lambda p, w, s: p if p < s else s + (p + s) % w),
+     "The first place behind the sinks goes into the first slot of the ring: (p - sinks) % "
+     "window."),
+    ("the newest always in the last slot", _slots(where=lambda p, w, s: min(p, s + w - 1)),
+     "When the ring is full it goes round: the newest is written over the oldest."),
+    ("all places in the ring, and none in the slots of the sinks",
+     _slots(where=lambda p, w, s: s + p % w),
+     "Place p below `sinks` is written into slot p."),
+    ("the last sink's slot in the ring",
+     _slots(where=lambda p, w, s: (
+         p if p < s - 1 else max(s - 1, 0) + (p - max(s - 1, 0)) % (w + (s > 0))
+     )),
+     "There are `sinks` slots that are never written over, those of the places 0 to sinks - 1."),
+    ("the ring written from its last slot on",
+     _slots(where=lambda p, w, s: p if p < s else s + w - 1 - (p - s) % w),
+     "The first place behind the sinks goes into the first slot of the ring."),
+    ("the sinks, and then the newest first, without empty slots", lambda t, window, sinks: [
+         *range(min(sinks, t + 1)), *range(t, max(sinks, t - window + 1) - 1, -1)
+     ],
+     "Nothing is moved: a new place is written over the oldest one, where that stands. And there "
+     "are `sinks + window` slots, empty ones with -1."),
+    ("how often each slot has been written",
+     lambda t, window, sinks: [
+         sum((p if p < sinks else sinks + (p - sinks) % window) == i for p in range(t + 1))
+         for i in range(sinks + window)
+     ],
+     "Asked for are the places that the slots hold."),
     ("a ring of one slot fewer",
      _slots(where=lambda p, w, s: p if p < s else s + (p - s) % max(1, w - 1)),
      "The window has `window` slots, and all of them are used."),
@@ -1157,6 +1204,9 @@ PASS_MISTAKES = mistakes(
     ("all or nothing",
      _with_kept(lambda a, n: 1 + n * a**n),
      "The first guesses count even if a later one is refused."),
+    ("guesses + 1 times the probability of one guess", _with_kept(lambda a, n: (n + 1) * a),
+     "What stands behind a refused guess is dropped; and the large model's token comes in any "
+     "case."),
     ("the probability of one guess",
      _with_kept(lambda a, n: a),
      "With that probability a guess is kept. How many tokens does a pass give?"),
@@ -1166,6 +1216,13 @@ PASS_MISTAKES = mistakes(
     ("the ratio without its weight",
      _from_kept(lambda p, q: _over(p, q).clamp(max=1).mean()),
      "Tokens are guessed with the probabilities q: weigh min(1, p / q) by q."),
+    ("the ratios added up without their weight",
+     _from_kept(lambda p, q: _over(p, q).clamp(max=1).sum()),
+     "Tokens are guessed with the probabilities q: weigh min(1, p / q) by q."),
+    ("the ratios upside down, without their weight",
+     _from_kept(lambda p, q: _over(q, p).clamp(max=1).sum()),
+     "A guess is kept with min(1, p / q), p that of the large model. And tokens are guessed with "
+     "the probabilities q: weigh by q."),
     ("the ratio not cut at 1",
      _from_kept(lambda p, q: (q * torch.where(q > 0, p / q, 0.0)).sum()),
      "A guess is kept with the probability min(1, p / q), and no probability is above 1."),
@@ -1266,7 +1323,7 @@ def _newest(
             kept_v = torch.cat([v, kept_v] if crossed else [kept_v, v], 1)
         scale = {
             "K": K, "K^2": K * K, "S": kept_k.shape[1], "S - 1": S, "1": 1, "H": K * len(q),
-            "heads": len(q), "4": 4, "1 / K": 1 / K,
+            "heads": len(q), "4": 4, "1 / K": 1 / K, "half": K / 2,
         }[width]  # fmt: skip
         return ((q @ kept_k.mT / scale**0.5).softmax(axis) @ kept_v)[:, 0]
 
@@ -1276,7 +1333,7 @@ def _newest(
 def newest_cases() -> list[tuple]:
     draw = torch.Generator().manual_seed(207)
     cases = []
-    for H, S, K in ((2, 5, 4), (3, 2, 6), (1, 7, 2)):
+    for H, S, K in ((2, 5, 4), (3, 2, 6), (1, 7, 2), (2, 3, 8)):
         sizes = ((H, K), (H, K), (H, K), (H, S, K), (H, S, K))
         cases.append(tuple(1.5 * torch.randn(*size, generator=draw) for size in sizes))
     return cases
@@ -1287,6 +1344,20 @@ def _heads_as_places(q: Tensor, k: Tensor, v: Tensor, kept_k: Tensor, kept_v: Te
     angles = _angle(q, torch.arange(len(q)), 10000.0)
     keys = torch.cat([kept_k, _turned(k, angles)[:, None]], 1)
     return _attend(_turned(q, angles)[:, None], keys, torch.cat([kept_v, v[:, None]], 1))[:, 0]
+
+
+def _all_values_turned(q: Tensor, k: Tensor, v: Tensor, kept_k: Tensor, kept_v: Tensor) -> Tensor:
+    kept = _turned(kept_v, _angle(kept_v, torch.arange(kept_v.shape[1]), 10000.0))
+    return _newest(values=True)(q, k, v, kept_k, kept)
+
+
+def _one_softmax(q: Tensor, k: Tensor, v: Tensor, kept_k: Tensor, kept_v: Tensor) -> Tensor:
+    """One softmax over the keys of all heads."""
+    place = kept_k.shape[1]
+    keys = torch.cat([kept_k, _at(k, place)], 1)
+    scores = _at(q, place) @ keys.mT / q.shape[-1] ** 0.5
+    weights = scores.flatten().softmax(0).view_as(scores)
+    return (weights @ torch.cat([kept_v, v[:, None]], 1))[:, 0]
 
 
 NEWEST_SLIPS = [
@@ -1334,6 +1405,14 @@ NEWEST_KNOWN = [
 
 
 NEWEST_MISTAKES = mistakes(
+    ("the values turned, the kept ones as well", _all_values_turned,
+     "Positions say where a token looks, not what it brings: values are never turned."),
+    ("one softmax for all heads", _one_softmax,
+     "Each head shares its attention among the keys: the softmax runs over the last axis."),
+    ("theta of 100, or half of the exponent", _newest(theta=100.0),
+     "Theta is 10000, and pair i turns by place / theta^(2 i / K): the 2 belongs to it."),
+    ("divided by the root of half the width", _newest(width="half"),
+     "Equation (1) divides by the root of d_k, all K entries of a key: two for each pair."),
     ("every head at the place of its number", _heads_as_places,
      "The first axis of q is the heads, and all of them stand at place S: `x[:, None]` makes room "
      "for the axis of places."),
@@ -1684,6 +1763,28 @@ RMS_BACKWARD_MISTAKES = mistakes(
      "r is the root of the *mean* of the squares, plus eps."),
     ("summed over the first axis", _rms_backward(axis=0),
      "Each vector has a root of its own: sum over the last axis only, and keep it."),
+    ("y in place of x under the mean", lambda x, gamma, dy, eps: (
+        (lambda r: gamma * dy / r - x * (gamma * dy * gamma * x / r).mean(-1, keepdim=True)
+         / r**3)((x.pow(2).mean(-1, keepdim=True) + eps).sqrt())),
+     "The mean is of gamma dy x: dy passes gamma once, and x is not divided yet."),
+    ("y in place of x / r in the second term", lambda x, gamma, dy, eps: (
+        (lambda r, y: (gamma * dy - y * (gamma * dy * y).mean(-1, keepdim=True)) / r)(
+            (x.pow(2).mean(-1, keepdim=True) + eps).sqrt(),
+            gamma * x / (x.pow(2).mean(-1, keepdim=True) + eps).sqrt())),
+     "Normalised, x is x / r, without gamma; dy passes gamma once."),
+    ("x squared in front of the second term", lambda x, gamma, dy, eps: (
+        (lambda r: gamma * dy / r - x * x * (gamma * dy).mean(-1, keepdim=True) / r**3)(
+            (x.pow(2).mean(-1, keepdim=True) + eps).sqrt())),
+     "One x stands in front, x_j, and the other one under the mean: x_j times the mean of "
+     "gamma dy x."),
+    ("eps under the root, and beside it", lambda x, gamma, dy, eps: (
+        (lambda r: gamma * dy / r - x * (gamma * dy * x).mean(-1, keepdim=True) / r**3)(
+            (x.pow(2).mean(-1, keepdim=True) + eps).sqrt() + eps)),
+     "eps is added once, to the mean square, under the root."),
+    ("divided by D - 1 under the root", lambda x, gamma, dy, eps: (
+        (lambda r: gamma * dy / r - x * (gamma * dy * x).mean(-1, keepdim=True) / r**3)(
+            (x.pow(2).sum(-1, keepdim=True) / max(x.shape[-1] - 1, 1) + eps).sqrt())),
+     "The root holds the *mean* of the squares: it is divided by D."),
     ("x * x in place of r^2 in the second term",
      lambda x, gamma, dy, eps: (
          dy * gamma - x * (dy * gamma * x).sum(-1, keepdim=True) / x.pow(2).sum(-1, keepdim=True)
@@ -1751,6 +1852,10 @@ RMS_BACKWARD_MISTAKES = mistakes(
         (lambda r: gamma * dy / r - x * (gamma * dy * x).sum(0, keepdim=True)
          / (x.shape[-1] * r**3))((x.pow(2).mean(0, keepdim=True) + eps).sqrt())),
      "Each vector has a root and a mean of its own: they run over the last axis."),
+    ("the root taken along the first axis", lambda x, gamma, dy, eps: (
+        (lambda r: gamma * dy / r - x * (gamma * dy * x).mean(-1, keepdim=True) / r**3)(
+            (x.pow(2).mean(0, keepdim=True) + eps).sqrt())),
+     "Each vector has a root of its own: its mean runs over the last axis."),
     ("the mean of what comes in taken off first", lambda x, gamma, dy, eps: (
         (lambda u, r: u / r - x * (u * x).mean(-1, keepdim=True) / r**3)(
             gamma * dy - (gamma * dy).mean(-1, keepdim=True),
@@ -1786,7 +1891,10 @@ def sink(K: int, n: int, match: float) -> tuple[Tensor, Tensor]:
 
 def served(answer: Callable[..., Any], K: int, n: int, match: float) -> tuple[str, str, str]:
     """What a head does with such a sink, for a query that asks and for one that does not."""
-    pair = [torch.as_tensor(one).double() for one in answer(K, n, match)]
+    made = answer(K, n, match)
+    if isinstance(made, Tensor) and made.ndim == 1:
+        raise ValueError("expected a key and a value, got one vector alone")
+    pair = [torch.as_tensor(one).double() for one in made]
     if [tuple(one.shape) for one in pair] != [(K,), (K,)]:
         shapes = [tuple(one.shape) for one in pair]
         raise ValueError(f"expected a key and a value of shape ({K},), got shapes {shapes[:4]}")
@@ -1927,6 +2035,11 @@ def _last_four(q: Tensor, k: Tensor, v: Tensor, kept_k: Tensor, kept_v: Tensor) 
     return _attend(q, keys, torch.cat([kept_v[:, -4:], v[:, None]], 1))[:, 0]
 
 
+def _last_head_right(q: Tensor, k: Tensor, v: Tensor, kept_k: Tensor, kept_v: Tensor) -> Tensor:
+    out = newest(q, k, v, kept_k, kept_v)
+    return torch.cat([out[:-1] + 1, out[-1:]])
+
+
 A_LITTLE_MORE = moved(newest, 0.1)
 STEPS: dict[str, Step] = {
     "right": newest,
@@ -1957,6 +2070,7 @@ STEPS: dict[str, Step] = {
     "softmax over the heads": _newest(axis=0),
     "the first head's keys for all": _one_head_for_all,
     "the last four kept keys only": _last_four,
+    "only the last head right": _last_head_right,
     "the heads in reverse order": lambda *case: newest(*case).flip(0),
     A_LITTLE_MORE[0]: A_LITTLE_MORE[1],
 }
@@ -1987,6 +2101,8 @@ MISSED_STEPS = {
     "softmax over the heads": "Take several heads.",
     "the first head's keys for all": "Take several heads, and compare all of them.",
     "the last four kept keys only": "Take a text of more than five tokens.",
+    "only the last head right":
+        "Compare the outputs of all heads. Is it `any`, where `all` is meant?",
     "the heads in reverse order": "Compare the outputs head by head and entry by entry.",
 }  # fmt: skip
 
@@ -2086,6 +2202,11 @@ STEP_MISTAKES = mistakes(
     ("values of one", _step_test(_values_of_one),
      "With equal values every mixture is the same. Let them differ."),
     ("the first head alone", _step_test(same=lambda a, b: torch.allclose(a[0], b[0], atol=1e-4)),
+     "The other heads may be wrong. Compare all of them."),
+    ("one number that fits taken for enough", _step_test(
+        same=lambda a, b: bool(torch.isclose(a, b, atol=1e-4).any())),
+     "All outputs have to be right: `all`, not `any`."),
+    ("the last head alone", _step_test(same=lambda a, b: torch.allclose(a[-1], b[-1], atol=1e-4)),
      "The other heads may be wrong. Compare all of them."),
     ("one number in place of all outputs", _step_test(
         same=lambda a, b: torch.allclose(a.sum(), b.sum(), atol=1e-4)),

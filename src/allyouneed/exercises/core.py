@@ -634,7 +634,10 @@ def explain_failure(exercise: Exercise, answer: Any, failure: Failure, case: Cas
     elif failure.kind == "OutOfMemory":
         what = f"it asked for more than {MEMORY / GIB:g} GB of memory."
     elif failure.kind == "RecursionError":
-        what = "it called itself too deeply. Does the recursion have an end?"
+        what = (
+            "it called itself too deeply. Has the recursion an end? If it has, a loop that begins "
+            "at the small ones needs no depth."
+        )
     elif not failure.line and (ours_said := re.match(r"((\w+): )?expected ", failure.text)):
         about = f"`{ours_said[2]}`: " if ours_said[1] else ""  # by us, of what came
         what = f"{about}{shorten(failure.text.removeprefix(ours_said[1] or ''))}."

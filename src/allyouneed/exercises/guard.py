@@ -40,6 +40,7 @@ except ImportError:  # Windows
 
 GIB = 2**30
 MEMORY = 2 * GIB  # how far a reader's code may grow before it is stopped gently; twice that: hard
+DEPTH = 2000  # calls within calls: Python allows half as many, and right recursions may need more
 TICK = 0.1  # seconds between two looks at clock and memory
 
 PACKAGE = str(Path(__file__).parents[1])
@@ -102,6 +103,7 @@ def untouched(seed: int) -> Iterator[None]:
         torch.enable_grad(),
     ):
         warnings.simplefilter("ignore")
+        sys.setrecursionlimit(max(depth, DEPTH))
         torch.default_generator.manual_seed(seed), random.seed(seed), np.random.seed(seed)
         if torch.cuda.is_initialized():
             torch.cuda.manual_seed_all(seed)

@@ -307,8 +307,7 @@ def moved(right: Callable, more: float) -> tuple[str, Callable, str]:
     return (
         f"what is right, and {more} more",
         lambda *given: right(*given) + more,
-        f"Compare with what is right, and let rounding pass alone: a tolerance of {more} is too "
-        "wide.",
+        f"Compare all numbers with what is right, and let rounding pass alone: {more} is far more.",
     )
 
 
