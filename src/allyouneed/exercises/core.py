@@ -314,6 +314,8 @@ def why_wrong(
         return wrong(title, f"{found.name}.", found.why, section, mistake=found.name)
     if callable(exercise.reference) and all(got[i] is None for i in bad):
         what = "your function returned None. Is a `return` missing?"
+        if any(g is not None for g in got):
+            what = SOME_NONE
         return wrong(title, what, inputs(exercise, cases[first]))
     failed = next((i for i in bad if isinstance(got[i], Failure)), None)
     if failed is not None:
@@ -359,8 +361,7 @@ def where_wrong(
     section = f'The section to read again is "{exercise.section}".'
     none = [i for i in bad if got[i] is None]
     if none and callable(exercise.reference):
-        what = "in some cases your function returned None. Is a `return` missing there?"
-        return wrong(title, what, inputs(exercise, cases[none[0]]), section)
+        return wrong(title, SOME_NONE, inputs(exercise, cases[none[0]]), section)
     for rule in exercise.invariants:
         broken = (
             i
@@ -425,6 +426,10 @@ def either_way(exercise: Exercise, a: Any, b: Any) -> bool:
 
 
 FEW_WORDS = 4
+SOME_NONE = (
+    "in some cases your function returned None. Is a `return` missing there, or has a search come "
+    "to its end without finding anything?"
+)
 # Of a mistake this may be said of quite another answer: it forgets too much of what came.
 BY_CHANCE = (
     "in another order", "cut short", "not added up", "not averaged", "one too many",
