@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from typing import Any
 
@@ -245,6 +245,12 @@ COUNT_MISTAKES = mistakes(
          parameters(v, d, f, h, k, w, n, m) + (n - m) * (2 * d * f + f + d + 6 * d)
      ),
      "All parts of the decoder's layers are there n_decoder times."),
+    ("keys and values of cross-attention left out",
+     lambda v, d, f, h, k, w, n, m: parameters(v, d, f, h, k, w, n, m) - m * h * d * (k + w),
+     "The memory has no keys and values of its own: cross-attention has all four matrices."),
+    ("4 d_model in place of d_ff",
+     lambda v, d, f, h, k, w, n, m: parameters(v, d, 4 * d, h, k, w, n, m),
+     "The width of the feed-forward net is given, as `d_ff`."),
 )  # fmt: skip
 
 
@@ -649,6 +655,14 @@ SHARED_MISTAKES = mistakes(
      lambda tokens, states, dx, dlogits: (
          _below(tokens, dx, dlogits, _root(dx)) * _above(states, dlogits)),
      "A matrix that is used twice gets the sum of two gradients."),
+    ("the token that was read taken off its logit",
+     lambda tokens, states, dx, dlogits: _shared()(
+         tokens, states, dx, dlogits - nn.functional.one_hot(tokens, dlogits.shape[-1])),
+     "`dlogits` is the gradient already: softmax, labels and all. Nothing is taken off."),
+    ("of a token that is read twice the first place alone",
+     lambda tokens, states, dx, dlogits: _overwritten(
+         tokens.flip(0, 1), 0 * states, dx.flip(0, 1), dlogits) + _above(states, dlogits),
+     "A row that was used at several places gets the sum of what arrives there."),
 )  # fmt: skip
 
 
@@ -1728,6 +1742,7 @@ MASK_CASES = [
 def mask_probe(answer: Callable, src: Tensor, tgt: Tensor, pad: int) -> Any:
     """The three masks in full, (B, 1, S, S), (B, 1, T, T) and (B, 1, T, S), for one head."""
     masks = answer(src, tgt, pad)
+    masks = list(masks) if isinstance(masks, Iterator) else masks
     if masks is None or not isinstance(masks, tuple | list):
         return masks
     if len(masks) != 3:

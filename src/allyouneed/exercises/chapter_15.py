@@ -387,6 +387,10 @@ EVEN_MISTAKES = mistakes(
     ("the first sentence alone that has two tokens",
      lambda lengths: even_scores([n for n in lengths if n > 1][:1]),
      "The mean is over the queries of all sentences."),
+    ("the next token in the decoder", lambda lengths: (even_scores(lengths)[0], 0.0),
+     "That is hidden by the mask. The pattern is the token *before* the query's own."),
+    ("one token more in each sentence", lambda lengths: even_scores([n + 1 for n in lengths]),
+     "`lengths` counts all tokens of a sentence, its `<eos>` as well."),
 )  # fmt: skip
 
 
@@ -609,6 +613,12 @@ GENTLE_MISTAKES = mistakes(
                       w[:, c].mean(1, keepdim=True).expand(-1, len(c))), 0 * w[:, 0]),
      "The mean is taken over the places, of what the head gave, and goes through its columns into "
      "the bias. Its columns are then zero."),
+    ("the head's last column left out",
+     _gentle(columns=lambda width, n, i: slice(i * (width // n), (i + 1) * (width // n) - 1)),
+     "A slice ends before its second number: `head * d_v : (head + 1) * d_v`."),
+    ("a column of the next head as well",
+     _gentle(columns=lambda width, n, i: slice(i * (width // n), (i + 1) * (width // n) + 1)),
+     "A slice ends before its second number: `head * d_v : (head + 1) * d_v`."),
 )  # fmt: skip
 
 
@@ -956,6 +966,18 @@ STAYS_MISTAKES = mistakes(
     ("mixed by the last layer alone",
      lambda layers, tokens, own: own**layers + own ** (layers - 1) * (1 - own) / tokens,
      "What an earlier layer has mixed counts as well: a T-th of it is at the own place."),
+    ("both shares to the power of the layers, not divided",
+     lambda layers, tokens, own: own**layers + (1 - own) ** layers,
+     "What is not left of the own is mixed, 1 - own to the power of the layers; and a T-th of it "
+     "is at the own place."),
+    ("own and a T-th, to the power of the layers",
+     lambda layers, tokens, own: (own + 1 / tokens) ** layers,
+     "The even map has the share 1 - own. And a diagonal of a product is not the product of the "
+     "diagonals."),
+    ("own once, and the tokens to the power of the layers",
+     lambda layers, tokens, own: own + (1 - own) / tokens**layers,
+     "What never left is own to the power of the layers. An even map of an even map is the same "
+     "even map."),
 )  # fmt: skip
 
 
@@ -1178,6 +1200,12 @@ RANK_MISTAKES = mistakes(
      "That goes from 0 to 1. Asked for is the correlation itself."),
     ("only neighbours in the list taken for equal", _ranked(_neighbours),
      "Equal numbers may stand anywhere in the list: compare each with each."),
+    ("the lowest rank for equal ones in the first list, the highest in the second",
+     lambda a, b: _pearson((a[:, None] > a).sum(1), (b[:, None] >= b).sum(1)),
+     "Equal numbers share the *mean* of the ranks they take up together, in both lists."),
+    ("the second list put in the order of the first before it is ranked",
+     lambda a, b: rank_correlation(a, b[a.argsort()]),
+     "Then the pairs are torn apart: each entry of `b` belongs to the one of `a` at its place."),
 )  # fmt: skip
 
 
@@ -1507,6 +1535,14 @@ def _as_given(maps: list[Tensor], removed: list[tuple[int, int]]) -> Tensor:
     return mixed
 
 
+def _from_the_beginning(maps: list[Tensor], removed: list[tuple[int, int]]) -> Tensor:
+    mixed = itself = torch.eye(maps[0].shape[-1])
+    for i, layer in enumerate(maps):
+        alone = mixed_without([layer], [(0, h) for k, h in removed if k == i])
+        mixed = ((2 * alone - itself) @ mixed + itself) / 2
+    return mixed
+
+
 def _some_layers(first: int, last: int | None) -> Callable[..., Tensor]:
     """A rollout over some of the layers, counted with their own numbers."""
 
@@ -1613,6 +1649,10 @@ MORE_MIXED_MISTAKES = mistakes(
     ("the last of the heads that are left, alone",
      _product(lambda left, heads, one: ((left[-1] if left else 0 * one) + one) / 2),
      "Does each head overwrite the one before? Add them up, and divide by all heads."),
+    ("what was there at the beginning in each layer", _from_the_beginning,
+     "The residual connection passes on what stood in the stream before *this* layer."),
+    ("the diagonal alone", lambda maps, removed: mixed_without(maps, removed).diag(),
+     "Asked for is the whole of it, (T, T)."),
 )  # fmt: skip
 
 # 15.9 between which bounds an entropy lies
@@ -1798,6 +1838,14 @@ RANGE_MISTAKES = mistakes(
     ("the rest on two keys, in the least",
      lambda a, n: (_part(a) + 2 * _part((1 - a) / 2), _most(a, n)),
      "As many keys as fit have `largest` itself, and what is left over lies on one more."),
+    ("the greatest less the least", lambda a, n: _most(a, n) - _least(a),
+     "Return both, `(least, greatest)`."),
+    ("1 less the largest times the logarithm of n, as the greatest",
+     lambda a, n: (_least(a), (1 - a) * math.log(n)),
+     "The entropy of a choice in two steps: that between the largest and the rest, and 1 - largest "
+     "times that among the n - 1 others."),
+    ("1 less the largest, as the least", lambda a, n: (1 - a, _most(a, n)),
+     "That is a weight, not an entropy: each weight counts with its logarithm."),
 )  # fmt: skip
 
 
