@@ -389,7 +389,18 @@ def test_a_search_that_finds_nothing_need_not_be_a_forgotten_return():
 
     message = " ".join(examine("11.10", six_layers).message.split())
     assert "In some cases your function returned None." in message
-    assert "or has a search come to its end without finding anything?" in message
+    assert "or has a search found nothing?" in message
+
+    def six_layers_of_wide_heads(budget):
+        for d_model in range(128, 1025, 128):
+            count = core.find("11.1").reference(
+                8000, d_model, 4 * d_model, d_model // 128, 128, 128, 6, 6
+            )
+            if 0.9 * budget <= count <= budget:
+                return d_model, 4 * d_model, d_model // 128, 6
+
+    message = " ".join(examine("11.10", six_layers_of_wide_heads).message.split())
+    assert "Your function returned None." in message and "has its search found nothing?" in message
 
 
 @pytest.mark.parametrize(

@@ -1979,6 +1979,15 @@ MASK_MISTAKES = mistakes(
          cross=lambda s, t, causal: ~s),
      "True = may attend: at the tokens, not at the padding. And the decoder's mask hides the "
      "future as well."),
+    ("the first column hidden in the decoder",
+     _masks(decoder=lambda s, t, causal: t & causal & (torch.arange(len(causal)) > 0)),
+     "BOS is a token like any other, and the first word has nothing else to look at."),
+    ("ids below the padding in place of all others",
+     lambda src, tgt, pad: tuple(
+         (keys < pad)[:, None, None, :] & seen
+         for keys, seen in ((src, torch.tensor(True)), (tgt, _square(tgt.shape[1])),
+                            (src, torch.tensor(True)))),
+     "The padding's id need not be the largest: compare with `!=`."),
 )  # fmt: skip
 
 # 11.6 a batch with its ends

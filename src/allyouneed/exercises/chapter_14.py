@@ -367,6 +367,16 @@ PAIRED_MISTAKES = mistakes(
      "Return the difference of every draw, R numbers."),
     ("only which of the two is ahead", lambda a, b, draws: paired(a, b, draws).sign(),
      "Asked for is by how much: the score of `a` minus that of `b`."),
+    ("the interval in place of the differences",
+     lambda a, b, draws: paired(a, b, draws).quantile(
+         torch.tensor([0.025, 0.975], dtype=torch.float64)),
+     "Return the difference of every draw, R numbers. An interval is read off them later."),
+    ("all draws taken for one", lambda a, b, draws: paired(
+         a, b, draws.reshape(1, -1)).expand(len(draws)),
+     "Each row of `draws` is a test set of its own."),
+    ("the last sentence of each draw left out",
+     lambda a, b, draws: paired(a, b, draws[:, :-1]),
+     "All N numbers of a row belong to the draw."),
 )  # fmt: skip
 
 # 14.4 the operations of a training
@@ -1531,6 +1541,12 @@ TEXT_MISTAKES = mistakes(
     ("the n-grams of all sentences matched together", _merged,
      "A group of words may then match in another sentence's reference. Match sentence by sentence, "
      "then add."),
+    ("signs at the end of a text thrown away",
+     _text_bleu(lambda text: text.rstrip(".!?").split()),
+     "`pieces` makes a word of each sign, and signs count."),
+    ("ten in place of e in the penalty",
+     _text_bleu(brief=lambda c, r: 10 ** min(0.0, 1 - r / c)),
+     "The penalty is exp(1 - r / c), a power of e."),
 )  # fmt: skip
 
 

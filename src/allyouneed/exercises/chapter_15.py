@@ -168,6 +168,21 @@ DISAGREEMENT_MISTAKES = mistakes(
     ("only what differs between each head's entropy and that of the mean, without its sign",
      lambda w: (entropy(w) - entropy(w.mean(1, keepdim=True))).abs().mean(1),
      "One head may be wider than the mean map. Take the means first, and no absolute value."),
+    ("1 added under the logarithm", lambda w: _lifted(w, 1.0),
+     "That is another sum. 0 log 0 is 0: `torch.special.entr` knows it."),
+    ("the mean of the entropies less that of the summed maps, divided by the heads",
+     lambda w: entropy(w).mean(1) - entropy(w.sum(1)) / w.shape[1],
+     "The mean of the maps has an entropy of its own: divide the maps first, and take off the mean "
+     "of the entropies."),
+    ("the sums of both over the heads", lambda w: entropy(w.sum(1)) - entropy(w).sum(1),
+     "Both are means over the heads: of the maps, and of their entropies."),
+    ("the last query alone", lambda w: disagreement(w)[:, -1],
+     "Each query has its own number: the shape is (B, T)."),
+    ("how far the mean map is from the heads, seen from the mean",
+     lambda w: (lambda m: (torch.xlogy(m, m) - torch.xlogy(m, w.clamp(min=1e-9))).sum(-1).mean(1))(
+         w.mean(1, keepdim=True)),
+     "Each logarithm is weighed by the head itself: the entropy of the mean, less the mean of the "
+     "entropies."),
 )  # fmt: skip
 
 
@@ -1036,6 +1051,11 @@ def _ranked(rank: Callable[[Tensor], Tensor]) -> Callable[..., Tensor]:
     return lambda a, b: _pearson(rank(a), rank(b))
 
 
+def _without_doubles(a: Tensor, b: Tensor) -> float:
+    alone = ((a[:, None] == a).sum(1) == 1) & ((b[:, None] == b).sum(1) == 1)
+    return float(rank_correlation(a[alone], b[alone])) if alone.sum() > 1 else 0.0
+
+
 def _neighbours(x: Tensor) -> Tensor:
     """Ranks by place, shared where two neighbours of the list are equal."""
     rank = _broken(x)
@@ -1206,6 +1226,12 @@ RANK_MISTAKES = mistakes(
     ("the second list put in the order of the first before it is ranked",
      lambda a, b: rank_correlation(a, b[a.argsort()]),
      "Then the pairs are torn apart: each entry of `b` belongs to the one of `a` at its place."),
+    ("the share of the pairs in the same order",
+     lambda a, b: ((a[:, None] - a) * (b[:, None] - b) > 0).double().sum() / (
+         len(a) * (len(a) - 1)),
+     "That counts pairs. Asked for is the ordinary correlation of the ranks."),
+    ("entries with a double left out", _without_doubles,
+     "They belong to the list, and share the mean of their ranks."),
 )  # fmt: skip
 
 

@@ -313,9 +313,8 @@ def why_wrong(
         section = f'Look again at "{exercise.section}".'
         return wrong(title, f"{found.name}.", found.why, section, mistake=found.name)
     if callable(exercise.reference) and all(got[i] is None for i in bad):
-        what = "your function returned None. Is a `return` missing?"
-        if any(g is not None for g in got):
-            what = SOME_NONE
+        some = any(g is not None for g in got)
+        what = SOME_NONE if some else NONE_FOUND if searches(answer) else FORGOTTEN
         return wrong(title, what, inputs(exercise, cases[first]))
     failed = next((i for i in bad if isinstance(got[i], Failure)), None)
     if failed is not None:
@@ -426,9 +425,11 @@ def either_way(exercise: Exercise, a: Any, b: Any) -> bool:
 
 
 FEW_WORDS = 4
+FORGOTTEN = "your function returned None. Is a `return` missing?"
+NONE_FOUND = "your function returned None. Is a `return` missing, or has its search found nothing?"
 SOME_NONE = (
-    "in some cases your function returned None. Is a `return` missing there, or has a search come "
-    "to its end without finding anything?"
+    "in some cases your function returned None. Is a `return` missing there, or has a search found "
+    "nothing?"
 )
 # Of a mistake this may be said of quite another answer: it forgets too much of what came.
 BY_CHANCE = (
@@ -755,6 +756,18 @@ def body_of(function: Any) -> list[ast.stmt] | None:
     except Exception:  # no source to be had
         return None
     return tree.body if isinstance(tree, ast.FunctionDef) else None
+
+
+def searches(answer: Any) -> bool:
+    """Whether a function returns something out of a loop, and so may come to its end without."""
+    loops = (
+        node
+        for statement in body_of(answer) or []
+        for node in ast.walk(statement)
+        if isinstance(node, ast.For | ast.While)
+    )
+    inner = (node for loop in loops for node in ast.walk(loop))
+    return any(isinstance(node, ast.Return) and node.value is not None for node in inner)
 
 
 def blank(body: list[ast.stmt]) -> bool:
