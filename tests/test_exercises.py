@@ -374,3 +374,55 @@ def test_what_would_be_normalised_again_is_no_name():
     mixed = core.find("15.8").reference
     thirds = lambda maps, removed: mixed(maps, removed) * (2 / 3) ** len(maps)  # noqa: E731
     assert "divided by its sum" not in str(examine("15.8", thirds).mistake)
+
+
+def test_a_search_that_finds_nothing_need_not_be_a_forgotten_return():
+    """It has its `return`, and comes to its end for some of the budgets."""
+
+    def six_layers(budget):
+        for d_model in range(64, 1025, 64):
+            count = core.find("11.1").reference(
+                8000, d_model, 4 * d_model, d_model // 64, 64, 64, 6, 6
+            )
+            if 0.9 * budget <= count <= budget:
+                return d_model, 4 * d_model, d_model // 64, 6
+
+    message = " ".join(examine("11.10", six_layers).message.split())
+    assert "In some cases your function returned None." in message
+    assert "or has a search found nothing?" in message
+
+    def six_layers_of_wide_heads(budget):
+        for d_model in range(128, 1025, 128):
+            count = core.find("11.1").reference(
+                8000, d_model, 4 * d_model, d_model // 128, 128, 128, 6, 6
+            )
+            if 0.9 * budget <= count <= budget:
+                return d_model, 4 * d_model, d_model // 128, 6
+
+    message = " ".join(examine("11.10", six_layers_of_wide_heads).message.split())
+    assert "Your function returned None." in message and "has its search found nothing?" in message
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        lambda score: score.flip(0).numpy(),
+        lambda score: [[*pair] for pair in score.numpy()[::-1]],
+        lambda score: {(int(y), int(x)) for y, x in score.numpy()},
+    ],
+)
+def test_links_may_come_in_any_order_and_form(answer):
+    def links(weights):
+        some = weights[:-1, :-1]
+        both = (some == some.amax(0)) & (some == some.amax(1, keepdim=True))
+        return answer(both.nonzero())
+
+    assert examine("15.4", links).status == "correct"
+
+
+def test_a_mask_of_a_shape_that_does_not_fit_is_not_said_to_show_padding():
+    def two_axes(src, tgt, pad):
+        return src != pad, *core.find("11.5").reference(src, tgt, pad)[1:]
+
+    message = examine("11.5", two_axes).message
+    assert "no padding is seen" not in message and "the axes of length 1 missing" in message

@@ -142,6 +142,12 @@ def masks_arange(src, tgt, pad):
     return src_mask, torch.logical_and(real, t[:, None] >= t[None]), src_mask.clone()
 
 
+def masks_one_by_one(src, tgt, pad):
+    for which, ids in enumerate((src, tgt, src)):
+        seen = ids.ne(pad)[:, None, None]
+        yield seen & torch.ones(2 * ids.shape[1:], dtype=torch.bool).tril() if which == 1 else seen
+
+
 def batch_lists(pairs):
     rows = [[], [], []]
     for source, target in pairs:
@@ -320,7 +326,7 @@ RIGHT = {
     "11.2": [shared_by_autograd, shared_by_one_hot, shared_in_loops],
     "11.3": [encoder_lambda, encoder_in_place, encoder_double],
     "11.4": [decoder_names, decoder_loop, decoder_one_by_one],
-    "11.5": [masks_package, masks_full, masks_arange],
+    "11.5": [masks_package, masks_full, masks_arange, masks_one_by_one],
     "11.6": [batch_lists, batch_sequence, batch_numpy],
     "11.7": [write_by_recursion, write_forward, write_one_by_one, write_in_place, _write_padded],
     "11.8": [fault_by_differences, fault_by_batches, fault_by_gradient],

@@ -110,6 +110,12 @@ def agreed_sets(weights):
     return wants & {(t, s) for s, t in enumerate(inner.argmax(0).tolist())}
 
 
+def agreed_numpy_backwards(weights):
+    inner = weights.numpy()[:-1, :-1]
+    best = (inner == inner.max(0)) & (inner == inner.max(1, keepdims=True))
+    return np.argwhere(best)[::-1]
+
+
 def stays_product(layers, tokens, own):
     mixed = np.eye(tokens)
     for _ in range(layers):
@@ -265,7 +271,7 @@ RIGHT = {
     ],
     "15.2": [even_fractions, even_maps, even_numpy],
     "15.3": [gentle_view, gentle_difference, gentle_numpy],
-    "15.4": [agreed_loops, agreed_tensor, agreed_sets],
+    "15.4": [agreed_loops, agreed_tensor, agreed_sets, agreed_numpy_backwards],
     "15.5": [stays_product, stays_steps, stays_formula],
     "15.6": [correlation_scipy_like, correlation_loops, correlation_signs],
     "15.8": [mixed_zeroed, mixed_numpy, mixed_recursive],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from typing import Any
 
@@ -230,6 +230,27 @@ COUNT_MISTAKES = mistakes(
     ("one matrix for queries and keys", _counted(attention=lambda d, h, k, v: d * h * (k + 2 * v)),
      "Queries and keys have matrices of their own."),
     *combined(_counted, COUNT_SLIPS, but=COUNT_BUT),
+    ("b_2 forgotten, and W^O square",
+     lambda v, d, f, h, k, w, n, m: (
+         parameters(v, d, f, h, k, w, n, m) - (n + m) * d + (n + 2 * m) * (d * d - h * w * d)
+     ),
+     "The feed-forward net has two biases, b_1 and b_2. And W^O is (h d_v, D)."),
+    ("keys and values of the memory for one layer of the decoder",
+     lambda v, d, f, h, k, w, n, m: (
+         parameters(v, d, f, h, k, w, n, m) - (m - 1) * h * d * (k + w)
+     ),
+     "Each layer of the decoder has matrices of its own for the keys and values of the memory."),
+    ("the encoder's number of layers for all but the decoder's attentions",
+     lambda v, d, f, h, k, w, n, m: (
+         parameters(v, d, f, h, k, w, n, m) + (n - m) * (2 * d * f + f + d + 6 * d)
+     ),
+     "All parts of the decoder's layers are there n_decoder times."),
+    ("keys and values of cross-attention left out",
+     lambda v, d, f, h, k, w, n, m: parameters(v, d, f, h, k, w, n, m) - m * h * d * (k + w),
+     "The memory has no keys and values of its own: cross-attention has all four matrices."),
+    ("4 d_model in place of d_ff",
+     lambda v, d, f, h, k, w, n, m: parameters(v, d, 4 * d, h, k, w, n, m),
+     "The width of the feed-forward net is given, as `d_ff`."),
 )  # fmt: skip
 
 
@@ -361,6 +382,13 @@ def _last_one_stays(tokens: Tensor, dx: Tensor, dlogits: Tensor, factor: float) 
 def _own_logit(tokens: Tensor, states: Tensor, dx: Tensor, dlogits: Tensor) -> Tensor:
     slope = dlogits.gather(-1, tokens[..., None])
     return _below(tokens, slope * states, dlogits, 1.0)
+
+
+def _once_in_each_sentence(tokens: Tensor, states: Tensor, dx: Tensor, dlogits: Tensor) -> Tensor:
+    rows = _above(states, dlogits)
+    for row, vectors in zip(tokens, _root(dx) * dx, strict=True):
+        rows = rows + _set(row[None], vectors[None], torch.zeros_like(rows))
+    return rows
 
 
 def _rows_read(tokens: Tensor, states: Tensor, dx: Tensor, dlogits: Tensor) -> Tensor:
@@ -612,6 +640,29 @@ SHARED_MISTAKES = mistakes(
          _below(tokens, dx, dlogits, _root(dx)) + _above(states, dlogits) / _root(dx)
      ),
      "The logits use the matrix as it is, without a factor."),
+    ("a token that is read twice in one sentence counted once", _once_in_each_sentence,
+     "Sentences are added up, and so are the places of one sentence: `rows[tokens] += ...` keeps "
+     "one of two equal tokens. Use `index_add`, or a loop over the places."),
+    ("the logits of the last place alone",
+     lambda tokens, states, dx, dlogits: _shared()(
+         tokens, states, dx, torch.cat([0 * dlogits[:, :-1], dlogits[:, -1:]], 1)),
+     "In training every place is asked for the next token: logits arrive at all of them."),
+    ("the logits' way averaged over the places of a sentence",
+     lambda tokens, states, dx, dlogits: _shared()(
+         tokens, states, dx, dlogits / dlogits.shape[1]),
+     "Gradients of several places are added up."),
+    ("the product of the two ways",
+     lambda tokens, states, dx, dlogits: (
+         _below(tokens, dx, dlogits, _root(dx)) * _above(states, dlogits)),
+     "A matrix that is used twice gets the sum of two gradients."),
+    ("the token that was read taken off its logit",
+     lambda tokens, states, dx, dlogits: _shared()(
+         tokens, states, dx, dlogits - nn.functional.one_hot(tokens, dlogits.shape[-1])),
+     "`dlogits` is the gradient already: softmax, labels and all. Nothing is taken off."),
+    ("of a token that is read twice the first place alone",
+     lambda tokens, states, dx, dlogits: _overwritten(
+         tokens.flip(0, 1), 0 * states, dx.flip(0, 1), dlogits) + _above(states, dlogits),
+     "A row that was used at several places gets the sum of what arrives there."),
 )  # fmt: skip
 
 
@@ -1200,6 +1251,17 @@ ENCODER_MISTAKES = mistakes(
     ("the attention alone", _layer(lambda x, a, f, n1, n2: n1(x + a(x, x, x)),
                                    lambda x, a, f, n1, n2: x + a(n1(x), n1(x), n1(x))),
      "A layer has two sub-layers: behind the attention comes the feed-forward net."),
+    ("in post-norm, x added twice", _layer(post=lambda x, a, f, n1, n2: (
+         lambda y: n2(y + f(y)))(n1(x + x + a(x, x, x)))),
+     "The residual connection adds x once."),
+    ("in pre-norm, the attention's norm taken twice",
+     _layer(pre=lambda x, a, f, n1, n2: (
+         lambda h: (lambda y: y + f(n2(y)))(x + a(h, h, h)))(n1(n1(x)))),
+     "x is normed once before the attention, for queries, keys and values alike."),
+    ("in pre-norm, a norm after each sum as well",
+     _layer(pre=lambda x, a, f, n1, n2: (
+         lambda h: (lambda y: n2(y + f(n2(y))))(n1(x + a(h, h, h))))(n1(x))),
+     "That is both orders at once. In pre-norm nothing is normed behind the sum."),
 )  # fmt: skip
 
 
@@ -1642,6 +1704,18 @@ DECODER_MISTAKES = mistakes(
      lambda x, memory, src_mask, tgt_mask, a, c, f, norms: _cross_first(
          x, memory, src_mask, tgt_mask, a, c, f, [norms[i] for i in (1, 0, 2)]),
      "The decoder looks at its own words first, and at the memory after that."),
+    ("all three sub-layers read the layer's input",
+     lambda x, memory, src_mask, tgt_mask, self_attention, cross_attention, feed_forward, norms: (
+         x + self_attention(*[norms[0](x)] * 3, tgt_mask)
+         + cross_attention(norms[1](x), memory, memory, src_mask) + feed_forward(norms[2](x))),
+     "The sub-layers stand one after the other: each reads what the one before left."),
+    ("the last norm behind the sum",
+     lambda x, memory, src_mask, tgt_mask, self_attention, cross_attention, feed_forward, norms: (
+         lambda y: norms[2](y + feed_forward(y)))(
+             (z := x + self_attention(*[norms[0](x)] * 3, tgt_mask))
+             + cross_attention(norms[1](z), memory, memory, src_mask)),
+     "So it stands in post-norm. In pre-norm the feed-forward net reads the normed stream, and the "
+     "sum is left as it is."),
 )  # fmt: skip
 
 # 11.5 three masks
@@ -1661,12 +1735,14 @@ MASK_CASES = [
     ),
     (torch.tensor([[5, 6, 9, 9, 9], [0, 7, 8, 0, 3]]), torch.tensor([[2, 9, 9], [2, 5, 0]]), 9),
     (torch.tensor([[5, 0]]), torch.tensor([[2, 7]]), 0),
+    (torch.tensor([[4, 3, 6]]), torch.tensor([[2, 7, 5, 4, 6]]), 6),  # the longer target
 ]
 
 
 def mask_probe(answer: Callable, src: Tensor, tgt: Tensor, pad: int) -> Any:
     """The three masks in full, (B, 1, S, S), (B, 1, T, T) and (B, 1, T, S), for one head."""
     masks = answer(src, tgt, pad)
+    masks = list(masks) if isinstance(masks, Iterator) else masks
     if masks is None or not isinstance(masks, tuple | list):
         return masks
     if len(masks) != 3:
@@ -1891,6 +1967,27 @@ MASK_MISTAKES = mistakes(
     ("each target word sees itself alone",
      _masks(decoder=lambda s, t, causal: t & torch.eye(len(causal), dtype=torch.bool)),
      "A target word sees itself and all before it: the lower triangle."),
+    ("the axes of length 1 missing",
+     lambda src, tgt, pad: (src != pad, three_masks(src, tgt, pad)[1][:, 0], src != pad),
+     "Scores are (B, H, T, S). A mask (B, S) needs two axes of length 1 between, and (B, T, T) one "
+     "for the heads."),
+    ("True where both or neither of padding and triangle say so, in the decoder",
+     _masks(decoder=lambda s, t, causal: t == causal),
+     "A key may be seen if it is a token and not in the future: `&`."),
+    ("padding or future, turned nowhere", _masks(
+         encoder=lambda s, t, causal: ~s, decoder=lambda s, t, causal: ~t,
+         cross=lambda s, t, causal: ~s),
+     "True = may attend: at the tokens, not at the padding. And the decoder's mask hides the "
+     "future as well."),
+    ("the first column hidden in the decoder",
+     _masks(decoder=lambda s, t, causal: t & causal & (torch.arange(len(causal)) > 0)),
+     "BOS is a token like any other, and the first word has nothing else to look at."),
+    ("ids below the padding in place of all others",
+     lambda src, tgt, pad: tuple(
+         (keys < pad)[:, None, None, :] & seen
+         for keys, seen in ((src, torch.tensor(True)), (tgt, _square(tgt.shape[1])),
+                            (src, torch.tensor(True)))),
+     "The padding's id need not be the largest: compare with `!=`."),
 )  # fmt: skip
 
 # 11.6 a batch with its ends
@@ -2118,6 +2215,24 @@ BATCH_MISTAKES = mistakes(
      lambda pairs: make_batch([(target, target) for _, target in pairs]),
      "What the encoder reads is the first of each pair."),
     *combined(_batch, BATCH_SLIPS),
+    ("the labels rolled, with BOS at their end",
+     lambda pairs: (lambda src, read, labels: [src, read, read.roll(-1, 1)])(*make_batch(pairs)),
+     "`roll` brings the first to the end. The labels are the ids and EOS."),
+    ("no EOS behind an empty sentence",
+     _batch(src=lambda s: [*s, EOS] if s else [PAD], labels=lambda t: [*t, EOS] if t else [PAD]),
+     "A sentence without words ends as well: EOS stands there alone."),
+    ("no BOS before an empty target", _batch(read=lambda t: [BOS, *t] if t else [PAD]),
+     "An empty target is begun as well: BOS stands there alone."),
+    ("EOS twice in the labels", _batch(labels=lambda t: [*t, EOS, EOS]),
+     "The labels are the ids and EOS, as many as the decoder reads."),
+    ("the source, and the target with both its ends, alone",
+     lambda pairs: rows(pairs, lambda s: [*s, EOS], lambda t: [BOS, *t, EOS], lambda t: [])[:2],
+     "Three are asked for: what the encoder reads, what the decoder reads, and the labels, which "
+     "are one place ahead."),
+    ("BOS and EOS round the source, and filled with EOS",
+     lambda pairs: [part.masked_fill(part == PAD, EOS) for part in _batch(
+         src=lambda s: [BOS, *s, EOS])(pairs)],
+     "The source has nothing in front. And rows are filled with PAD, which is 0."),
 )  # fmt: skip
 
 # 11.7 find the bugs
@@ -2331,6 +2446,50 @@ WRITING_BUT = [
 ]
 
 
+def _only_words(model, src, length):
+    """The likeliest but PAD and BOS."""
+    model.eval()
+    tgt = torch.full((len(src), 1), BOS)
+    for _ in range(length):
+        logits = model(src, tgt)[:, -1]
+        logits[:, [PAD, BOS]] = -math.inf
+        tgt = torch.cat([tgt, logits.argmax(-1, keepdim=True)], dim=1)
+    return tgt[:, 1:]
+
+
+def _first_source(model, src, length):
+    return write_out(model, src[:1].expand_as(src), length)
+
+
+def _breaks_early(model, src, length):
+    written = write_out(model, src, length)
+    ended = (written == EOS).any(0)  # one of the sentences ends
+    return written[:, : int(ended.int().argmax()) + 1 if ended.any() else length]
+
+
+def _of_the_states(model, src, length):
+    model.eval()
+    source, tgt = model.encode(src), torch.full((len(src), 1), BOS)
+    for _ in range(length):
+        best = model.decode(tgt, *source)[:, -1:].argmax(-1)
+        tgt = torch.cat([tgt, best.clamp(max=model.config.vocab_size - 1)], dim=1)
+    return tgt[:, 1:]
+
+
+def _decoder_asleep(model, src, length):
+    model.decoder.eval()
+    return _writes(evaluate=False)(model, src, length)
+
+
+def _one_for_all(model, src, length):
+    model.eval()
+    source, tgt = model.encode(src), torch.full((len(src), 1), BOS)
+    for _ in range(length):
+        logits = model.logits(model.decode(tgt, *source))[:, -1]
+        tgt = torch.cat([tgt, logits.sum(0).argmax().expand(len(src), 1)], dim=1)
+    return tgt[:, 1:]
+
+
 WRITING_MISTAKES = mistakes(
     *combined(_writes, WRITING_SLIPS, but=WRITING_BUT),
     ("nothing mended", _writes(
@@ -2432,6 +2591,21 @@ WRITING_MISTAKES = mistakes(
      "`tgt = best` throws away what was written. Put the new token behind: `torch.cat`."),
     ("the mode set too late", _asleep_late,
      "The encoder has dropout, too: `model.eval()` comes before `model.encode`."),
+    ("PAD and BOS never written", _only_words,
+     "Nothing is forbidden here: the likeliest of all ids is written."),
+    ("the first source for all sentences", _first_source,
+     "Each sentence of the batch is written from its own source."),
+    ("left off when one of the sentences had ended", _breaks_early,
+     "The others go on. And here all go on for `length` tokens, also behind their EOS."),
+    ("the largest entry of the state", _of_the_states,
+     "A state has d_model entries, and none of them is a token. `model.logits` makes scores for "
+     "all tokens of it."),
+    ("dropout left on outside of the decoder", _decoder_asleep,
+     "The encoder and the embedding have dropout, too: `model.eval()` sets the whole model."),
+    ("one token for all sentences", _one_for_all,
+     "Each sentence has logits of its own: the maximum runs over the vocabulary, the last axis."),
+    ("begun with UNK", _writes(first=1),
+     "In training every target began with BOS, which is 2."),
 )  # fmt: skip
 
 
@@ -2440,6 +2614,9 @@ def _no_padding_seen(output, src: Tensor, tgt: Tensor, pad: int) -> bool:
     encoder, decoder, cross = output
     if not encoder.dtype == decoder.dtype == cross.dtype == torch.bool:
         return True  # numbers in place of True and False, and that is what is said
+    (b, s), t = src.shape, tgt.shape[1]
+    if [tuple(mask.shape) for mask in output] != [(b, 1, s, s), (b, 1, t, t), (b, 1, t, s)]:
+        return True  # a shape that does not fit, and that is what is said
     columns = [mask[:, 0].mT for mask in output]
     hidden = (columns[0][src == pad], columns[1][tgt == pad], columns[2][src == pad])
     return not any(bool(each.any()) for each in hidden)
@@ -2447,7 +2624,8 @@ def _no_padding_seen(output, src: Tensor, tgt: Tensor, pad: int) -> bool:
 
 def _future_hidden(output, src: Tensor, tgt: Tensor, pad: int) -> bool:
     decoder = output[1]
-    return decoder.dtype != torch.bool or not (decoder & ~causal_mask(tgt.shape[1])).any()
+    fits = decoder.dtype == torch.bool and decoder.shape[-2:] == (tgt.shape[1],) * 2
+    return not fits or not (decoder & ~causal_mask(tgt.shape[1])).any()
 
 
 def _whole(output, *sizes) -> bool:
@@ -2866,6 +3044,9 @@ BUDGET_MISTAKES = mistakes(
      "The order is d_model, d_ff, n_heads, n_layers."),
     ("layers where heads belong",
      lambda budget: (*spend(budget)[:2], spend(budget)[3], spend(budget)[2]),
+     "The order is d_model, d_ff, n_heads, n_layers."),
+    ("heads where d_ff belongs",
+     lambda budget: (lambda d, f, h, n: (d, h, f, n))(*spend(budget)),
      "The order is d_model, d_ff, n_heads, n_layers."),
 )  # fmt: skip
 

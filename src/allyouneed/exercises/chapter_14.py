@@ -38,7 +38,18 @@ REPORT_CASES = [
     ([33.0, 33.4, 32.1], [34.6, 34.2, 35.0]),  # test is the easier set
     ([20.4, 24.1, 22.3, 23.2, 21.0], [20.9, 23.4, 24.6, 22.2, 21.7]),
     ([31.5, 31.5, 30.2], [30.6, 30.1, 31.2]),  # the first two tie
+    ([30.0, 31.0, 30.5, 33.0, 32.2], [29.2, 30.9, 31.4, 31.8, 32.3]),  # it falls before its best
+    ([9.5, 12.0, 11.1], [9.9, 11.2, 11.6]),
 ]
+
+
+def _before_it_falls(valid: Sequence[float], test: Sequence[float]) -> float:
+    falls = (i for i in range(len(valid) - 1) if valid[i + 1] < valid[i])
+    return test[next(falls, len(valid) - 1)]
+
+
+def _better_than_the_first(valid: Sequence[float], test: Sequence[float], which: int) -> float:
+    return test[[0, *(i for i, score in enumerate(valid) if score > valid[0])][which]]
 
 
 def _of_the_best(valid: Sequence[float], choose: Callable) -> int | float:
@@ -136,6 +147,28 @@ REPORT_MISTAKES = mistakes(
     ("the one that loses most from validation to test",
      lambda valid, test: test[max(range(len(valid)), key=lambda i: valid[i] - test[i])],
      "The best on validation is chosen, whatever test says of it."),
+    ("the last one before the first fall", _before_it_falls,
+     "That is for epochs of one training. These are settings in any order: look through them all."),
+    ("the first one that is better than the first setting",
+     lambda valid, test: _better_than_the_first(valid, test, int(max(valid) > valid[0])),
+     "Another one may be better still. Compare each with the best so far, not with the first."),
+    ("the last one that is better than the first setting",
+     lambda valid, test: _better_than_the_first(valid, test, -1),
+     "Compare each with the best so far: is it kept when a better one is found?"),
+    ("one setting behind the chosen one",
+     lambda valid, test: test[(valid.index(max(valid)) + 1) % len(test)],
+     "Places are counted from 0, and nothing is added: `test` has the same order as `valid`."),
+    ("rounded before they are compared",
+     lambda valid, test: test[[*map(round, valid)].index(max(map(round, valid)))],
+     "Compare the scores as they are: tenths count."),
+    ("the last one that is better than the one before",
+     lambda valid, test: test[max(
+         [0, *(i for i in range(1, len(valid)) if valid[i] > valid[i - 1])])],
+     "Compare each with the best so far, not with its neighbour."),
+    ("the mean of the two that are best on validation",
+     lambda valid, test: mean(
+         test[i] for i in sorted(range(len(valid)), key=lambda i: -valid[i])[:2]),
+     "One setting is chosen, and its own test score is reported."),
 )  # fmt: skip
 
 # 14.2 a test for a BLEU: what it is tried on stands behind 14.7, whose parts it takes
@@ -316,6 +349,34 @@ PAIRED_MISTAKES = mistakes(
      "`a[draws]` has the shape (R, N, 2). Sum over the sentences, the axis 1."),
     ("added up as they come", lambda a, b, draws: paired(a, b, draws).cumsum(0),
      "Each draw has a difference of its own."),
+    ("the numbers counted from 1, and 0 taken for the first",
+     lambda a, b, draws: paired(a, b, (draws - 1).clamp(min=0)),
+     "The numbers in `draws` begin with 0, as indices do."),
+    ("the second system on other draws",
+     lambda a, b, draws: _ratio(a, draws) - _ratio(b, draws.flip(0)),
+     "Both are scored on the same sentences of a draw: that is what pairs them."),
+    ("per cent of the first system alone",
+     lambda a, b, draws: _ratio(a, draws) - _ratio(b, draws) / 100,
+     "Both scores go from 0 to 100: does 100 stand before the difference, in brackets?"),
+    ("words right divided by words wrong",
+     lambda a, b, draws: (lambda of: of(a) - of(b))(lambda x: (
+         lambda sums: 100 * sums[:, 0] / (sums[:, 1] - sums[:, 0]).clamp(min=1))(
+             x.double()[draws].sum(1))),
+     "The words that are right are divided by all words said, the right ones among them."),
+    ("the median of the draws", lambda a, b, draws: paired(a, b, draws).median(),
+     "Return the difference of every draw, R numbers."),
+    ("only which of the two is ahead", lambda a, b, draws: paired(a, b, draws).sign(),
+     "Asked for is by how much: the score of `a` minus that of `b`."),
+    ("the interval in place of the differences",
+     lambda a, b, draws: paired(a, b, draws).quantile(
+         torch.tensor([0.025, 0.975], dtype=torch.float64)),
+     "Return the difference of every draw, R numbers. An interval is read off them later."),
+    ("all draws taken for one", lambda a, b, draws: paired(
+         a, b, draws.reshape(1, -1)).expand(len(draws)),
+     "Each row of `draws` is a test set of its own."),
+    ("the last sentence of each draw left out",
+     lambda a, b, draws: paired(a, b, draws[:, :-1]),
+     "All N numbers of a row belong to the draw."),
 )  # fmt: skip
 
 # 14.4 the operations of a training
@@ -467,7 +528,8 @@ FLOPS_MISTAKES = mistakes(
     ("the logits forgotten", _flops_with(logits=None),
      "Each target token is multiplied with the whole embedding matrix, V rows of d_model."),
     ("logits of the source tokens", _flops_with(logits="src"),
-     "Only target tokens are predicted: the logits are theirs."),
+     "Only target tokens are predicted: the logits are theirs. (Or are the two numbers of tokens "
+     "exchanged? All else is alike on both sides.)"),
     ("looking up embeddings counted as a product", _flops_with(lookups=1),
      "To embed a token is to read one row. Nothing is multiplied with the matrix."),
     ("the output projections forgotten", _flops_with(attention=3),
@@ -549,9 +611,37 @@ FLOPS_MISTAKES = mistakes(
          training_flops(n, d, f, v, src, tgt) + 12 * n * d * src * tgt),
      "Only products with weight matrices count."),
     *combined(_flops_with, FLOPS_SLIPS, FLOPS_KNOWN),
-    ("a bias for the logits", lambda n, d, f, v, src, tgt: (
+    ("a bias for the logits, or their softmax", lambda n, d, f, v, src, tgt: (
          training_flops(n, d, f, v, src, tgt) + 6 * v * tgt),
-     "The logits have no bias, and biases do not count."),
+     "The logits have no bias, and neither biases nor the softmax count."),
+    ("the norms counted",
+     lambda n, d, f, v, src, tgt: (
+         _flops(n, d, f, v, src, tgt) + 6 * n * d * (4 * src + 6 * tgt)
+     ),
+     "A norm's gamma and beta are vectors. Products with matrices count, and norms do not."),
+    ("keys and values of the memory for one layer of the decoder",
+     lambda n, d, f, v, src, tgt: _flops(n, d, f, v, src, tgt) - 12 * (n - 1) * d * d * src,
+     "The memory is one, but each layer of the decoder has matrices of its own for its keys and "
+     "values."),
+    ("one layer in the decoder",
+     lambda n, d, f, v, src, tgt: (
+         _flops(n, d, f, v, src, tgt)
+         - 6 * (n - 1) * (2 * d * d * src + (6 * d * d + 2 * d * f) * tgt)
+     ),
+     "The decoder has n_layers layers, as many as the encoder."),
+    ("d_ff squared in the feed-forward net",
+     lambda n, d, f, v, src, tgt: (
+         _flops(n, d, f, v, src, tgt) + 6 * n * (f * f - 2 * d * f) * (src + tgt)
+     ),
+     "A feed-forward net has two matrices, d_model by d_ff and d_ff by d_model."),
+    ("2 d_ff in the feed-forward net",
+     lambda n, d, f, v, src, tgt: (
+         _flops(n, d, f, v, src, tgt) + 12 * n * (f - d * f) * (src + tgt)
+     ),
+     "A matrix has as many entries as rows times columns: 2 d_model d_ff in all."),
+    ("vocab_size operations for the logits",
+     lambda n, d, f, v, src, tgt: _flops(n, d, f, v, src, tgt) - 6 * v * (d - 1) * tgt,
+     "Each logit is a product of d_model numbers: the matrix has vocab_size d_model entries."),
 )  # fmt: skip
 
 # 14.5 an ensemble is not an average
@@ -719,6 +809,36 @@ ENSEMBLE_MISTAKES = mistakes(
          *(lambda p: (p, p.amax(-1, keepdim=True)))(
              torch.stack([_probabilities(x, net) for net in nets]))),
      "All nets have the same say: their plain mean is asked for."),
+    ("the exponentials not divided by their sum",
+     lambda x, nets: _mean(_logits(x, net).exp() for net in nets),
+     "Probabilities sum to one: each net's exponentials are divided by their sum over the V "
+     "tokens."),
+    ("divided by the sum over the batch as well",
+     lambda x, nets: _mean(
+         (e := _logits(x, net).exp()) / e.sum() for net in nets),
+     "Each text has a softmax of its own: the sum runs over the last axis, with `keepdim=True`."),
+    ("the exponentials of all nets added before they are divided",
+     lambda x, nets: (lambda e: e / e.sum(-1, keepdim=True))(
+         sum(_logits(x, net).exp() for net in nets)),
+     "So a net with large logits has more to say. Each net goes to its own probabilities, which "
+     "sum to one; then they are averaged."),
+    ("divided by one net less than there are",
+     lambda x, nets: sum(_probabilities(x, net) for net in nets) / max(1, len(nets) - 1),
+     "The mean of the nets' probabilities: divide by `len(nets)`."),
+    ("the signs of the logits turned",
+     lambda x, nets: _mean((-_logits(x, net)).softmax(-1) for net in nets),
+     "The larger the logit, the likelier the token: nothing is turned."),
+    ("a softmax over the nets",
+     lambda x, nets: torch.stack([_logits(x, net) for net in nets]).softmax(0).mean(0),
+     "In the stack of all nets the tokens are the last axis: softmax(-1), then the mean over the "
+     "nets."),
+    ("the first two nets alone", lambda x, nets: ensemble(x, nets[:2]),
+     "All nets take part, with the same weight."),
+    ("the last net left out", lambda x, nets: ensemble(x, nets[:-1] or nets),
+     "All nets take part: where does the loop end?"),
+    ("the last net alone, divided by the number of nets",
+     lambda x, nets: _probabilities(x, nets[-1]) / len(nets),
+     "Does the loop overwrite the result of the net before? Add them up, and divide once."),
 )  # fmt: skip
 
 # 14.6 the seeds of two recipes, dealt anew
@@ -1009,6 +1129,28 @@ DEALT_MISTAKES = mistakes(
      "What is compared are the two means: of the chosen, and of the others."),
     ("a draw of a hundred deals", _hundred_deals,
      "There are few enough deals to go through all of them."),
+    ("each deal compared with the second group as it was found",
+     lambda a, b: _dealt(lambda one, two: abs(fmean(one) - fmean(b)))(a, b),
+     "A deal changes both groups: those that are not called `a` are the others."),
+    ("divided by one deal less than there are",
+     _dealt(share=lambda count, n: count / max(1, n - 1)),
+     "The deal that was found is counted, above and below."),
+    ("half for the deals that are just as far apart",
+     _dealt(beyond=lambda x, found: 0.5 * (x > found - 1e-9) + 0.5 * (x > found + 1e-9)),
+     "At least as far: they count in full."),
+    ("rounded to two places", lambda a, b: round(dealt_share(a, b), 2),
+     "It is the right share. Do not round it."),
+    ("distances within a half taken for equal",
+     _dealt(beyond=lambda x, found: x > found - 0.5),
+     "1e-9 forgives rounding alone."),
+    ("one added above alone", _dealt(share=lambda count, n: (count + 1) / n),
+     "The found deal is among those that are counted already."),
+    ("one added below alone", _dealt(share=lambda count, n: count / (n + 1)),
+     "The found deal is among all that there are already."),
+    ("each distance counted once",
+     lambda a, b: (lambda far: mean(x >= round(abs(_apart(a, b)), 9) for x in far))(
+         {round(abs(_apart(*deal)), 9) for deal in _deals(a, b)}),
+     "Several deals may lie equally far apart. Each of them counts."),
 )  # fmt: skip
 
 
@@ -1158,6 +1300,7 @@ TEXT_SLIPS = [
      "BLEU belongs to a corpus: sum the counts of all sentences, and divide at the end."),
     ("no brevity penalty", {"brief": lambda c, r: 1.0}, "What is too short is punished."),
     ("from 0 to 1", {"factor": 1.0}, "BLEU goes from 0 to 100 here."),
+    ("no root", {"root": 1.0}, "Of the product of four precisions the fourth root is taken."),
 ]  # fmt: skip
 TEXT_KNOWN = [
     ("lower-cased, or all in capitals", "cut at spaces"),
@@ -1186,6 +1329,62 @@ def _without_the_last(said: int | None, true: int | None) -> Callable[..., float
         return 100 * min(1.0, math.exp(1 - r / c)) * product**0.25
 
     return answer
+
+
+def _from_counts(score: Callable[[list, list, float], float]) -> Callable[..., float]:
+    """A score of the matches, the n-grams and the penalty of the corpus."""
+
+    def answer(hypotheses: list[str], references: list[str]) -> float:
+        pairs = [(_cut(h), _cut(r)) for h, r in zip(hypotheses, references, strict=True)]
+        grams = [[(_ngrams(h, n), _ngrams(r, n)) for h, r in pairs] for n in (1, 2, 3, 4)]
+        right = [sum((h & r).total() for h, r in row) for row in grams]
+        said = [sum(h.total() for h, _ in row) for row in grams]
+        c, r = (sum(len(pair[side]) for pair in pairs) for side in (0, 1))
+        return 100 * score(right, said, math.exp(min(0.0, 1 - r / c)))
+
+    return answer
+
+
+def _one_side_at_spaces(side: int) -> Callable[..., float]:
+    def answer(hypotheses: list[str], references: list[str]) -> float:
+        texts = [[" ".join(_cut(t)) for t in hypotheses], [" ".join(_cut(t)) for t in references]]
+        texts[side] = (hypotheses, references)[side]
+        return _text_bleu(str.split)(*texts)
+
+    return answer
+
+
+def _by_own_length(hypotheses: Sequence[str], references: Sequence[str]) -> float:
+    sizes = [len(_cut(h)) for h in hypotheses]
+    scores = [text_bleu([h], [r]) for h, r in zip(hypotheses, references, strict=True)]
+    return sum(map(mul, scores, sizes)) / sum(sizes)
+
+
+def _merged(hypotheses: list[str], references: list[str]) -> float:
+    product = 1.0
+    for n in (1, 2, 3, 4):
+        said, true = (
+            sum((_ngrams(_cut(text), n) for text in texts), Counter())
+            for texts in (hypotheses, references)
+        )
+        product *= (said & true).total() / max(1, said.total())
+    c, r = (sum(len(_cut(text)) for text in texts) for texts in (hypotheses, references))
+    return 100 * math.exp(min(0.0, 1 - r / c)) * product**0.25
+
+
+def _smoothed(cases: Sequence[Case], got: Sequence, want: Sequence) -> tuple[str, str] | None:
+    """Right wherever no precision is zero, and something above 0 where one is."""
+    if not all(isinstance(score, int | float) for score in got):
+        return None
+    pairs = [*zip(got, want, strict=True)]
+    if any(abs(g - w) > 1e-4 * w + 1e-6 for g, w in pairs if w):
+        return None
+    if not any(g > 1e-6 for g, w in pairs if not w):
+        return None
+    return "more than 0 where one of the precisions is zero", (
+        "Nothing is smoothed here, and no precision is left out: if one of the four is zero, so is "
+        "BLEU."
+    )
 
 
 TEXT_MISTAKES = mistakes(
@@ -1321,6 +1520,33 @@ TEXT_MISTAKES = mistakes(
     ("the lowest of the sentences' scores", lambda hypotheses, references: min(
          text_bleu([h], [r]) for h, r in zip(hypotheses, references, strict=True)),
      "The counts of all sentences are added up, and divided once."),
+    ("one added to matches and n-grams of more than one word", _from_counts(
+         lambda right, said, brief: brief * math.prod(
+             (x + (i > 0)) / (y + (i > 0))
+             for i, (x, y) in enumerate(zip(right, said, strict=True))) ** 0.25),
+     "Nothing is smoothed here: if one of the precisions is zero, BLEU is 0."),
+    ("one precision for the n-grams of all lengths", _from_counts(
+         lambda right, said, brief: brief * sum(right) / sum(said)),
+     "Each n has a precision of its own. The four are multiplied, and the fourth root is taken."),
+    ("the penalty under the root as well", _from_counts(
+         lambda right, said, brief: (
+             brief * math.prod(x / max(1, y) for x, y in zip(right, said, strict=True))) ** 0.25),
+     "The root is that of the four precisions. The penalty stands before it."),
+    ("the mean of the sentences' scores, weighed by their own words", _by_own_length,
+     "The counts of all sentences are added up, and divided once."),
+    ("the hypotheses alone cut at spaces", _one_side_at_spaces(0),
+     "`pieces` cuts both: else \"horse.\" is never found."),
+    ("the references alone cut at spaces", _one_side_at_spaces(1),
+     "`pieces` cuts both: else \"horse\" is never found."),
+    ("the n-grams of all sentences matched together", _merged,
+     "A group of words may then match in another sentence's reference. Match sentence by sentence, "
+     "then add."),
+    ("signs at the end of a text thrown away",
+     _text_bleu(lambda text: text.rstrip(".!?").split()),
+     "`pieces` makes a word of each sign, and signs count."),
+    ("ten in place of e in the penalty",
+     _text_bleu(brief=lambda c, r: 10 ** min(0.0, 1 - r / c)),
+     "The penalty is exp(1 - r / c), a power of e."),
 )  # fmt: skip
 
 
@@ -1652,6 +1878,23 @@ def flattered(sigma: float, rho: float) -> float:
 
 
 FLATTERED_CASES = [(1.0, 0.0), (2.0, 0.75), (0.7, 0.4), (1.3, -0.5), (0.5, 1.0), (3.0, 0.19)]
+
+
+def _drawn_near(cases: Sequence[Case], got: Sequence, want: Sequence) -> tuple[str, str] | None:
+    """Near everywhere, and exact nowhere, as what a computer has drawn."""
+    if not all(isinstance(share, float) and math.isfinite(share) for share in got):
+        return None
+    off = [abs(g - w) / case[0] for case, g, w in zip(cases, got, want, strict=True)]
+    ratios = [g / w for g, w in zip(got, want, strict=True) if w > 1e-9]
+    if max(ratios) - min(ratios) < 1e-3:
+        return None
+    if max(off) > 0.08 or any(x < 1e-6 for x, w in zip(off, want, strict=True) if w > 1e-9):
+        return None
+    return "near everywhere, and exact nowhere, as the mean of numbers that were drawn", (
+        "Derive it on paper: the mean of |D| is known, for a D that is normal around 0."
+    )
+
+
 FLATTERED_MISTAKES = mistakes(
     ("half in place of the root", lambda s, rho: s * (1 - rho) / math.pi * 0.5,
      "Deviations are multiplied by roots: to the power of one half, `** 0.5`."),
@@ -1736,6 +1979,17 @@ FLATTERED_MISTAKES = mistakes(
      "The variance is sigma squared, and its root sigma itself."),
     ("rho in place of 1 - rho", lambda s, rho: s * math.sqrt(abs(rho) / math.pi),
      "What is shared cancels in the difference: its variance is 2 sigma^2 (1 - rho)."),
+    ("2 over pi without its root",
+     lambda s, rho: s * math.sqrt(2 * (1 - rho)) / math.pi,
+     "The mean of |D| is the deviation of D times the *root* of 2 / pi."),
+    ("the root of pi over 2, turned round",
+     lambda s, rho: s * math.sqrt(2 * (1 - rho)) * math.sqrt(math.pi / 2) / 2,
+     "The mean of |D| is the deviation of D times the root of 2 / pi, which is below 1."),
+    ("the deviation of one score added",
+     lambda s, rho: s + s * math.sqrt((1 - rho) / math.pi),
+     "Asked for is by how much the better score lies above the mean, and no more."),
+    ("rho taken off the variance", lambda s, rho: math.sqrt(max(0.0, s * s - rho) / math.pi),
+     "A correlation is a share of the variance: what both have in common is rho sigma^2."),
 )  # fmt: skip
 
 
@@ -1961,6 +2215,7 @@ EXERCISES = [
         reference=text_bleu,
         cases=text_cases,
         mistakes=TEXT_MISTAKES,
+        invariants=Family(_smoothed),
         canonical=float,
     ),
     Exercise(
@@ -1979,6 +2234,7 @@ EXERCISES = [
         reference=flattered,
         cases=FLATTERED_CASES,
         mistakes=FLATTERED_MISTAKES,
+        invariants=Family(_drawn_near),
         canonical=float,
     ),
     Exercise(

@@ -151,6 +151,38 @@ DISAGREEMENT_MISTAKES = mistakes(
     ("the maps multiplied in place of averaged",
      lambda w: entropy(w.prod(1)) - entropy(w).mean(1),
      "The heads' maps are averaged: the mean over axis 1."),
+    ("heads and sentences averaged together",
+     lambda w: entropy(w.mean((0, 1))) - entropy(w).mean((0, 1)),
+     "Heads are the axis 1. The sentences stay apart: the shape is (B, T)."),
+    ("the first head's entropy taken off", lambda w: entropy(w.mean(1)) - entropy(w)[:, 0],
+     "All heads count alike: take off the mean of their entropies."),
+    ("the median of the entropies taken off",
+     lambda w: entropy(w.mean(1)) - entropy(w).median(1).values,
+     "Take off the mean of the heads' entropies, not the one in the middle."),
+    ("in bits, and the difference turned round", lambda w: -disagreement(w) / math.log(2),
+     "The entropy of the mean comes first, and both are in nats, with the natural logarithm."),
+    ("what is not a number set to 0 at the end",
+     lambda w: (_plainly(w.mean(1)) - _plainly(w).mean(1)).nan_to_num(0.0),
+     "One weight of 0 makes the whole sum not a number. It is the single product that has to "
+     "become 0, before the sum is taken."),
+    ("only what differs between each head's entropy and that of the mean, without its sign",
+     lambda w: (entropy(w) - entropy(w.mean(1, keepdim=True))).abs().mean(1),
+     "One head may be wider than the mean map. Take the means first, and no absolute value."),
+    ("1 added under the logarithm", lambda w: _lifted(w, 1.0),
+     "That is another sum. 0 log 0 is 0: `torch.special.entr` knows it."),
+    ("the mean of the entropies less that of the summed maps, divided by the heads",
+     lambda w: entropy(w).mean(1) - entropy(w.sum(1)) / w.shape[1],
+     "The mean of the maps has an entropy of its own: divide the maps first, and take off the mean "
+     "of the entropies."),
+    ("the sums of both over the heads", lambda w: entropy(w.sum(1)) - entropy(w).sum(1),
+     "Both are means over the heads: of the maps, and of their entropies."),
+    ("the last query alone", lambda w: disagreement(w)[:, -1],
+     "Each query has its own number: the shape is (B, T)."),
+    ("how far the mean map is from the heads, seen from the mean",
+     lambda w: (lambda m: (torch.xlogy(m, m) - torch.xlogy(m, w.clamp(min=1e-9))).sum(-1).mean(1))(
+         w.mean(1, keepdim=True)),
+     "Each logarithm is weighed by the head itself: the entropy of the mean, less the mean of the "
+     "entropies."),
 )  # fmt: skip
 
 
@@ -161,7 +193,9 @@ def even_scores(lengths: list[int]) -> tuple[float, float]:
     return _even()(lengths)
 
 
-EVEN_CASES = [([3],), ([2, 5],), ([1, 4, 4],), ([7, 3, 2],), ([2],), ([6, 1, 9],)]
+EVEN_CASES = [
+    ([3],), ([2, 5],), ([1, 4, 4],), ([7, 3, 2],), ([2],), ([6, 1, 9],), ([2, 5, 2],),
+]  # fmt: skip
 
 
 def _even(
@@ -348,6 +382,30 @@ EVEN_MISTAKES = mistakes(
      "more, and one of one token not at all."),
     ("the lengths less one", lambda lengths: even_scores([n - 1 for n in lengths if n > 2] or [2]),
      "A query of the encoder sees all tokens of its sentence, the last as well."),
+    ("sentences of one length taken for one", lambda lengths: even_scores([*set(lengths)]),
+     "Two sentences may be equally long. Each of them has queries of its own."),
+    ("a query counted for each sentence of one token",
+     lambda lengths: tuple(
+         x * (n := sum(lengths) - len(lengths)) / (n + lengths.count(1))
+         for x in even_scores(lengths)),
+     "The only token of a sentence has none before it: nothing is asked there."),
+    ("one over the mean number of keys, in the decoder",
+     lambda lengths: (even_scores(lengths)[0], sum(n - 1 for n in lengths)
+                      / sum(t for n in lengths for t in range(2, n + 1))),
+     "Each query has one over its own number of keys. Take the mean of these, not one over the "
+     "mean of the numbers."),
+    ("every sentence counted as if it were the longest",
+     lambda lengths: tuple(
+         x * (sum(lengths) - len(lengths)) / (len(lengths) * (max(lengths) - 1))
+         for x in even_scores(lengths)),
+     "A sentence of n tokens has n - 1 such queries. What is padding asks nothing."),
+    ("the first sentence alone that has two tokens",
+     lambda lengths: even_scores([n for n in lengths if n > 1][:1]),
+     "The mean is over the queries of all sentences."),
+    ("the next token in the decoder", lambda lengths: (even_scores(lengths)[0], 0.0),
+     "That is hidden by the mask. The pattern is the token *before* the query's own."),
+    ("one token more in each sentence", lambda lengths: even_scores([n + 1 for n in lengths]),
+     "`lengths` counts all tokens of a sentence, its `<eos>` as well."),
 )  # fmt: skip
 
 
@@ -555,6 +613,27 @@ GENTLE_MISTAKES = mistakes(
     ("the other heads made louder",
      lambda w, n, i, x: (gentle(w, n, i, x)[0] * n / max(1, n - 1), gentle(w, n, i, x)[1]),
      "The other heads bring what they brought before."),
+    ("every column up to the end of this head",
+     _gentle(columns=lambda width, n, i: slice(0, (i + 1) * (width // n))),
+     "The slice has a beginning: head number `head` has the columns from head d_v on."),
+    ("the first column of the head alone",
+     _gentle(columns=lambda width, n, i: slice(i * (width // n), i * (width // n) + 1)),
+     "A head has d_v columns side by side: `weight.shape[1] // n_heads` of them."),
+    ("the sum divided by N - 1",
+     _gentle(average=lambda x: x.sum(0) / max(1, len(x) - 1)),
+     "That is for variances. The mean over N places is their sum divided by N."),
+    ("the columns set to their mean, and no bias",
+     lambda w, n, i, x: (
+         w.index_copy(1, (c := torch.arange(w.shape[1])[_columns(w.shape[1], n, i)]),
+                      w[:, c].mean(1, keepdim=True).expand(-1, len(c))), 0 * w[:, 0]),
+     "The mean is taken over the places, of what the head gave, and goes through its columns into "
+     "the bias. Its columns are then zero."),
+    ("the head's last column left out",
+     _gentle(columns=lambda width, n, i: slice(i * (width // n), (i + 1) * (width // n) - 1)),
+     "A slice ends before its second number: `head * d_v : (head + 1) * d_v`."),
+    ("a column of the next head as well",
+     _gentle(columns=lambda width, n, i: slice(i * (width // n), (i + 1) * (width // n) + 1)),
+     "A slice ends before its second number: `head * d_v : (head + 1) * d_v`."),
 )  # fmt: skip
 
 
@@ -567,7 +646,7 @@ def agreed(weights: Tensor) -> list[tuple[int, int]]:
 
 def agreed_cases() -> list[tuple]:
     draw = torch.Generator().manual_seed(154)
-    cases = [(torch.tensor([[0.5, 0.2, 0.3], [0.6, 0.1, 0.3], [0.3, 0.1, 0.6]]),)]
+    cases = [(torch.tensor([[0.5, 0.2, 0.3], [0.6, 0.15, 0.25], [0.3, 0.1, 0.6]]),)]
     for T, S, likes_eos in ((5, 4, 1.0), (4, 6, 0.0), (6, 6, 1.5), (3, 3, 2.0), (7, 5, 0.5)):
         scores = 2 * torch.randn(T, S, generator=draw)
         scores[:, -1] += likes_eos
@@ -598,8 +677,10 @@ def _agreed(
 
 def _pairs(output: object) -> object:
     """In order, each once; a set or a tensor is as good as a list."""
-    output = output.tolist() if isinstance(output, Tensor) else output
+    output = output.tolist() if isinstance(output, Tensor | np.ndarray) else output
     if not isinstance(output, list | tuple | set | frozenset):
+        return output
+    if any(len(pair) != 2 for pair in output):
         return output
     return sorted({tuple(int(x) for x in pair) for pair in output})
 
@@ -746,6 +827,23 @@ AGREED_MISTAKES = mistakes(
          (weights[:-1, :-1] / weights[:-1, :-1].sum(0)).argmax(1).tolist())),
      "Two questions are asked of the weights as they are: largest of the row, and largest of the "
      "column."),
+    ("the links with their weights",
+     lambda weights: [(t, s, float(weights[t, s])) for t, s in agreed(weights)],
+     "The links are right. Return them as pairs of places, without the weight."),
+    ("one list of the places of y, and one of x",
+     lambda weights: [list(column) for column in zip(*agreed(weights), strict=True)],
+     "The places are right. Return them link by link: `zip` makes pairs of two lists."),
+    ("counted from 1, and the pairs turned round",
+     lambda weights: [(s + 1, t + 1) for t, s in agreed(weights)],
+     "The target word comes first, and both indices begin at 0."),
+    ("the row that reads the token, and counted from 1", _agreed(slice(1, None), step=(1, 1)),
+     "y_1 is written by the row of `<bos>`, the first. And both indices begin at 0."),
+    ("what the rows want alone, the end of the source among it",
+     _agreed(columns=slice(None), want=lambda by_row, by_column: by_row),
+     "The last column is that of `<eos>`, and is left out; and the source word must want the "
+     "target word as well."),
+    ("the first source token and the end of the source left out", _agreed(columns=slice(1, -1)),
+     "The source has no `<bos>`: only its `<eos>`, the last column, is left out."),
 )  # fmt: skip
 
 
@@ -869,6 +967,32 @@ STAYS_MISTAKES = mistakes(
      "A layer mixes by c I + (1 - c) A: its shares sum to one."),
     ("the mean of the layers' diagonals", lambda n, t, c: (c + (1 - c) / t) / n,
      "The layers are multiplied."),
+    ("each share to the power of the layers",
+     lambda layers, tokens, own: own**layers + ((1 - own) / tokens) ** layers,
+     "An even map of an even map is the same even map, 1 / T everywhere. And what never left goes "
+     "on being mixed: 1 less it is mixed in the end."),
+    ("what was mixed in every layer, alone",
+     lambda layers, tokens, own: (1 - own) ** layers,
+     "`own` is what stays, 1 - own what is mixed. And a T-th of what is mixed is at the own place "
+     "again."),
+    ("what never left divided by the tokens, in place of what was mixed",
+     lambda layers, tokens, own: own**layers / tokens + 1 - own**layers,
+     "What never left is at its place, all of it. What was mixed is spread over the T places."),
+    ("mixed by the last layer alone",
+     lambda layers, tokens, own: own**layers + own ** (layers - 1) * (1 - own) / tokens,
+     "What an earlier layer has mixed counts as well: a T-th of it is at the own place."),
+    ("both shares to the power of the layers, not divided",
+     lambda layers, tokens, own: own**layers + (1 - own) ** layers,
+     "What is not left of the own is mixed, 1 - own to the power of the layers; and a T-th of it "
+     "is at the own place."),
+    ("own and a T-th, to the power of the layers",
+     lambda layers, tokens, own: (own + 1 / tokens) ** layers,
+     "The even map has the share 1 - own. And a diagonal of a product is not the product of the "
+     "diagonals."),
+    ("own once, and the tokens to the power of the layers",
+     lambda layers, tokens, own: own + (1 - own) / tokens**layers,
+     "What never left is own to the power of the layers. An even map of an even map is the same "
+     "even map."),
 )  # fmt: skip
 
 
@@ -925,6 +1049,20 @@ def _kendall_b(a: Tensor, b: Tensor) -> Tensor:
 
 def _ranked(rank: Callable[[Tensor], Tensor]) -> Callable[..., Tensor]:
     return lambda a, b: _pearson(rank(a), rank(b))
+
+
+def _without_doubles(a: Tensor, b: Tensor) -> float:
+    alone = ((a[:, None] == a).sum(1) == 1) & ((b[:, None] == b).sum(1) == 1)
+    return float(rank_correlation(a[alone], b[alone])) if alone.sum() > 1 else 0.0
+
+
+def _neighbours(x: Tensor) -> Tensor:
+    """Ranks by place, shared where two neighbours of the list are equal."""
+    rank = _broken(x)
+    for i in range(1, len(x)):
+        if x[i] == x[i - 1]:
+            rank[i - 1 : i + 1] = rank[i - 1 : i + 1].mean()
+    return rank
 
 
 def _middle(x: Tensor) -> Tensor:
@@ -1071,6 +1209,29 @@ RANK_MISTAKES = mistakes(
          x.unique(return_inverse=True)[1].double() for x in (a, b))),
      "Equal numbers share the mean of the ranks that they take up. And the mean is taken off both "
      "lists of ranks."),
+    ("half of the ties taken off in place of added", _ranked(
+         lambda x: (x[:, None] > x).sum(1) - ((x[:, None] == x).sum(1) - 1) / 2),
+     "The smaller ones are below all that are equal, and the mean of their ranks lies above the "
+     "lowest of them: add."),
+    ("the short form without its 1 -", lambda a, b: 1 - _short(ranks, a, b),
+     "That grows as the orders part. And the short form holds without ties only: take the "
+     "correlation of the ranks."),
+    ("half of 1 less the correlation", lambda a, b: (1 - rank_correlation(a, b)) / 2,
+     "That goes from 0 to 1. Asked for is the correlation itself."),
+    ("only neighbours in the list taken for equal", _ranked(_neighbours),
+     "Equal numbers may stand anywhere in the list: compare each with each."),
+    ("the lowest rank for equal ones in the first list, the highest in the second",
+     lambda a, b: _pearson((a[:, None] > a).sum(1), (b[:, None] >= b).sum(1)),
+     "Equal numbers share the *mean* of the ranks they take up together, in both lists."),
+    ("the second list put in the order of the first before it is ranked",
+     lambda a, b: rank_correlation(a, b[a.argsort()]),
+     "Then the pairs are torn apart: each entry of `b` belongs to the one of `a` at its place."),
+    ("the share of the pairs in the same order",
+     lambda a, b: ((a[:, None] - a) * (b[:, None] - b) > 0).double().sum() / (
+         len(a) * (len(a) - 1)),
+     "That counts pairs. Asked for is the ordinary correlation of the ranks."),
+    ("entries with a double left out", _without_doubles,
+     "They belong to the list, and share the mean of their ranks."),
 )  # fmt: skip
 
 
@@ -1389,6 +1550,37 @@ def _parts_mixed(combine: Callable[[Tensor, Tensor], Tensor]) -> Callable[..., T
 
 
 HALVES = "A layer mixes by half of its map and half of the identity."
+
+
+def _as_given(maps: list[Tensor], removed: list[tuple[int, int]]) -> Tensor:
+    """What the task prints: a layer without heads is divided by zero."""
+    mixed = torch.eye(maps[0].shape[-1])
+    for i, layer in enumerate(maps):
+        kept = [layer[h] for h in range(len(layer)) if (i, h) not in removed]
+        mixed = mixed @ (sum(kept) / len(kept))
+    return mixed
+
+
+def _from_the_beginning(maps: list[Tensor], removed: list[tuple[int, int]]) -> Tensor:
+    mixed = itself = torch.eye(maps[0].shape[-1])
+    for i, layer in enumerate(maps):
+        alone = mixed_without([layer], [(0, h) for k, h in removed if k == i])
+        mixed = ((2 * alone - itself) @ mixed + itself) / 2
+    return mixed
+
+
+def _some_layers(first: int, last: int | None) -> Callable[..., Tensor]:
+    """A rollout over some of the layers, counted with their own numbers."""
+
+    def answer(maps: list[Tensor], removed: list[tuple[int, int]]) -> Tensor:
+        some = maps[first:last]
+        if not some:
+            return torch.eye(maps[0].shape[-1])
+        return mixed_without(some, [(i - first, h) for i, h in removed])
+
+    return answer
+
+
 MORE_MIXED_MISTAKES = mistakes(
     ("the map not halved", _parts_mixed(lambda a, one: a + one / 2), HALVES),
     ("the residual added everywhere, and not on the diagonal alone",
@@ -1464,6 +1656,29 @@ MORE_MIXED_MISTAKES = mistakes(
          mixed_without(maps[i : i + 1], [(0, h) for j, h in removed if j == i])
          for i in range(len(maps))]),
      "The layers are right. Multiply them, a higher one on the left."),
+    ("nothing mended, and an error where no head is left", _as_given,
+     "Look at what the weights are divided by, at what a layer leaves in the stream, and at which "
+     "side a higher layer stands."),
+    ("begun with zeros", lambda maps, removed: torch.zeros_like(maps[0][0]),
+     "Whatever is multiplied with zeros is zero. Before the first layer every place holds itself "
+     "alone: the identity, `torch.eye`."),
+    ("begun with ones",
+     lambda maps, removed: mixed_without(maps, removed) @ torch.ones_like(maps[0][0]),
+     "Before the first layer every place holds itself alone: the identity, `torch.eye`."),
+    ("the first layer left out", _some_layers(1, None),
+     "All layers are multiplied, the lowest as well. Its number is 0."),
+    ("the last layer left out", _some_layers(0, -1),
+     "All layers are multiplied, the highest as well."),
+    ("divided by one head less than there are",
+     _product(lambda left, heads, one: (sum(left, 0 * one) / max(1, heads - 1) + one) / 2),
+     "The sum is divided by all heads of the layer, however many are taken out."),
+    ("the last of the heads that are left, alone",
+     _product(lambda left, heads, one: ((left[-1] if left else 0 * one) + one) / 2),
+     "Does each head overwrite the one before? Add them up, and divide by all heads."),
+    ("what was there at the beginning in each layer", _from_the_beginning,
+     "The residual connection passes on what stood in the stream before *this* layer."),
+    ("the diagonal alone", lambda maps, removed: mixed_without(maps, removed).diag(),
+     "Asked for is the whole of it, (T, T)."),
 )  # fmt: skip
 
 # 15.9 between which bounds an entropy lies
@@ -1632,6 +1847,31 @@ RANGE_MISTAKES = mistakes(
     ("divided by the logarithm of n",
      lambda a, n: tuple(x / math.log(n) for x in entropy_range(a, n)),
      "The entropy is asked for in nats, as it is."),
+    ("the least twice", lambda a, n: (_least(a), _least(a)),
+     "The rest can lie on few keys or on many: two bounds. It is most even where the n - 1 other "
+     "keys share it."),
+    ("one over n for each of the others, in the greatest",
+     lambda a, n: (_least(a), _part(a) + (n - 1) * _part(1 / n)),
+     "The others share what is left: (1 - largest) / (n - 1) each."),
+    ("the rest spread over all keys that are left, in the least",
+     lambda a, n: (
+         (k := math.floor(1 / a + 1e-9)) * _part(a)
+         + (n - k) * _part((1 - k * a) / max(1, n - k)), _most(a, n)),
+     "To spread makes an entropy greater. It is least with the whole rest on one more key."),
+    ("the rest on two keys, in the greatest",
+     lambda a, n: (_least(a), _part(a) + 2 * _part((1 - a) / 2)),
+     "It is greatest where all n - 1 other keys share the rest."),
+    ("the rest on two keys, in the least",
+     lambda a, n: (_part(a) + 2 * _part((1 - a) / 2), _most(a, n)),
+     "As many keys as fit have `largest` itself, and what is left over lies on one more."),
+    ("the greatest less the least", lambda a, n: _most(a, n) - _least(a),
+     "Return both, `(least, greatest)`."),
+    ("1 less the largest times the logarithm of n, as the greatest",
+     lambda a, n: (_least(a), (1 - a) * math.log(n)),
+     "The entropy of a choice in two steps: that between the largest and the rest, and 1 - largest "
+     "times that among the n - 1 others."),
+    ("1 less the largest, as the least", lambda a, n: (1 - a, _most(a, n)),
+     "That is a weight, not an entropy: each weight counts with its logarithm."),
 )  # fmt: skip
 
 
@@ -1828,7 +2068,8 @@ ROLLOUT_TEST_MISTAKES = mistakes(
     ("yes and no exchanged", lambda mixed: not rollout_right(mixed),
      "True is for a right rollout, False for a wrong one."),
     ("no head taken out", _rollouts_compared([(_maps(), [])]),
-     "Where all heads stay, nobody sees how they are taken out."),
+     "Where all heads stay, nobody sees how they are taken out. (Or is it enough for your test if "
+     "one of several maps comes out right? All must: `all`, not `any`.)"),
     ("as many heads as layers", _rollouts_compared([
         (_maps(2, 2), [(0, 1)]), (_maps(2, 2), [(1, 0)]), (_maps(2, 2), [(1, 0), (1, 1)]),
         (_maps(2, 2), [])]),

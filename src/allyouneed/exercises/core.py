@@ -313,7 +313,8 @@ def why_wrong(
         section = f'Look again at "{exercise.section}".'
         return wrong(title, f"{found.name}.", found.why, section, mistake=found.name)
     if callable(exercise.reference) and all(got[i] is None for i in bad):
-        what = "your function returned None. Is a `return` missing?"
+        some = any(g is not None for g in got)
+        what = SOME_NONE if some else NONE_FOUND if searches(answer) else FORGOTTEN
         return wrong(title, what, inputs(exercise, cases[first]))
     failed = next((i for i in bad if isinstance(got[i], Failure)), None)
     if failed is not None:
@@ -359,8 +360,7 @@ def where_wrong(
     section = f'The section to read again is "{exercise.section}".'
     none = [i for i in bad if got[i] is None]
     if none and callable(exercise.reference):
-        what = "in some cases your function returned None. Is a `return` missing there?"
-        return wrong(title, what, inputs(exercise, cases[none[0]]), section)
+        return wrong(title, SOME_NONE, inputs(exercise, cases[none[0]]), section)
     for rule in exercise.invariants:
         broken = (
             i
@@ -425,6 +425,12 @@ def either_way(exercise: Exercise, a: Any, b: Any) -> bool:
 
 
 FEW_WORDS = 4
+FORGOTTEN = "your function returned None. Is a `return` missing?"
+NONE_FOUND = "your function returned None. Is a `return` missing, or has its search found nothing?"
+SOME_NONE = (
+    "in some cases your function returned None. Is a `return` missing there, or has a search found "
+    "nothing?"
+)
 # Of a mistake this may be said of quite another answer: it forgets too much of what came.
 BY_CHANCE = (
     "in another order", "cut short", "not added up", "not averaged", "one too many",
@@ -753,6 +759,18 @@ def body_of(function: Any) -> list[ast.stmt] | None:
     except Exception:  # no source to be had
         return None
     return tree.body if isinstance(tree, ast.FunctionDef) else None
+
+
+def searches(answer: Any) -> bool:
+    """Whether a function returns something out of a loop, and so may come to its end without."""
+    loops = (
+        node
+        for statement in body_of(answer) or []
+        for node in ast.walk(statement)
+        if isinstance(node, ast.For | ast.While)
+    )
+    inner = (node for loop in loops for node in ast.walk(loop))
+    return any(isinstance(node, ast.Return) and node.value is not None for node in inner)
 
 
 def blank(body: list[ast.stmt]) -> bool:
