@@ -50,6 +50,8 @@ HAND_MISTAKES = mistakes(
      "column."),
     ("ln 6 in place of 2 ln 3", head_by_hand(0.0, math.log(6)),
      "2 ln 3 is the logarithm of 3 squared: ln 9."),
+    ("ln left out of the query", head_by_hand(0.0, 6.0),
+     "The query of word 1 is (0, ln 3), and not (0, 3)."),
     ("powers of 2 in place of exponentials", [0.0, 2 * LN3, 8 - 4 / (1 + 2 ** (2 * LN3))],
      "The scores are right. The softmax takes powers of e, and e to the power of 2 ln 3 is 9."),
     ("the query matrix forgotten", head_by_hand(3.0, 1.0),
@@ -487,6 +489,15 @@ RELU_MISTAKES = mistakes(
     ("NaN where no score is above zero",
      lambda scores: scores.relu() / scores.relu().sum(-1, keepdim=True),
      "A query with no score above zero has the sum 0, and 0/0 is NaN. It should get zeros."),
+    ("NaN where the highest score is zero", lambda scores: (
+        scores.relu() / scores.relu().sum(-1, keepdim=True)
+     ).masked_fill((scores < 0).all(-1, keepdim=True), 0.0),
+     "A score of 0 is not above zero, either: the sum of such a row is 0 as well."),
+    ("NaN where no score is above zero, but in some other row", lambda scores: (
+        scores.relu() / scores.relu().sum(-1, keepdim=True).clamp(
+            min=0.0 if bool((scores > 0).any()) else 1.0)),
+     "A single row may be without a score above zero: ask it of each row, and not of the whole "
+     "table."),
     ("one for each score above zero", lambda scores: (scores > 0).float(),
      "What divides is the *sum* of the row, one number for all of its scores: divided by itself "
      "each is 1."),
@@ -1420,6 +1431,9 @@ VARIANCE_MISTAKES = mistakes(
     ("the words' covariance on the side of the keys only",
      lambda w_q, w_k, c: ((w_q.T @ w_q) * through(w_k, c)).sum(),
      "The words that ask have the same covariance as those that are found."),
+    ("the product of the matrices squared, entry by entry, times C",
+     lambda w_q, w_k, c: ((w_q @ w_k.T) ** 2 * c).sum(),
+     "Two words stand in a score, and each has the covariance C: it counts twice."),
     ("only the variances of the words",
      lambda w_q, w_k, c: score_variance(w_q, w_k, c.diag().diag()),
      "The words' entries are not independent: what stands beside the diagonal counts."),
