@@ -1275,6 +1275,13 @@ READER_TESTS = mistakes(
        ),
        "A number may be wrong in both directions: take the size of the difference, `.abs()`.")
       for sign, what in ((1, "so that what is too low"), (-1, "so that what is too high"))),
+    *((f"compared with the last position, where the {which} sentence fills its row",
+       lambda reader, lengths=lengths: _reads_right(
+           reader, _sentences(lengths, behind=0), last_states_with(pick=last_place)
+       ),
+       "At the last position of a short sentence the net has read padding. What you compare with "
+       "must be the state after the last word.")
+      for which, lengths in (("first", (4, 2, 3)), ("last", (2, 3, 4)))),
     ("only the last sentence looked at",
      lambda reader: torch.allclose(
          reader(*_sentences())[-1:], last_states(*_sentences())[-1:], atol=1e-5
