@@ -340,6 +340,10 @@ LAST_MISTAKES = mistakes(
      "Two are mended. Behind the last word of a short sentence the net has read padding. The state "
      "after the last word stands at `lengths - 1`. (You take that place? Then a list holds one "
      "tensor many times, if it is changed in place.)"),
+    ("the last sentence's state in every row",
+     lambda x, *others: last_states(x, *others)[-1:].expand(len(x), -1),
+     "Each sentence has its own state. Does a list hold one tensor many times, which is changed in "
+     "place?"),
     ("words told from padding by their numbers", _told_by_numbers,
      "Padding may be any numbers, and a word may be all zeros: `lengths` says how many are real."),
     ("the position `lengths`, which may lie past the end",
@@ -716,15 +720,6 @@ def _gate_without_bias(part: int) -> Callable[..., Tensor]:
     return step
 
 
-def _gate_of_another(part: int, other: int) -> Callable[..., Tensor]:
-    def step(x, h, w, u, b):
-        parts = [*u.chunk(3, 1)]
-        parts[part] = parts[other]
-        return gru_step(x, h, w, torch.cat(parts, 1), b)
-
-    return step
-
-
 GRU_MORE = mistakes(
     ("the reset gate acts after the product, and on the bias of the candidate",
      gru_with_gates(candidate=lambda x, r, h, u, b: torch.tanh(x + r * (h @ u + b))),
@@ -786,10 +781,6 @@ GRU_MORE = mistakes(
      "b has three parts: for reset, update and candidate."),
     ("the update gate has no bias", _gate_without_bias(1),
      "b has three parts: for reset, update and candidate."),
-    ("the reset gate sees the update gate's part of U", _gate_of_another(0, 1),
-     "Each of the three has its own third of w, of u and of b."),
-    ("the update gate sees the reset gate's part of U", _gate_of_another(1, 0),
-     "Each of the three has its own third of w, of u and of b."),
     ("two gates of their own in the mixture, as in an LSTM",
      gru_with_gates(mix=lambda r, z, h, new: z * h + r * new),
      "Equation (2.7) has one gate for both: z of the old state, 1 - z of the candidate."),
@@ -825,6 +816,7 @@ PARTS = {
     "the update gate": "It is the sigmoid of x W_z + h U_z + b_z.",
     "the candidate": "It is the tanh of x W_n + (r * h) U_n + b_n.",
 }
+PARTS_SHORT = ("reset gate", "update gate", "candidate")
 MIXTURES: dict[str, Callable[..., Tensor]] = {
     "the candidate subtracted": lambda r, z, h, new: z * h - (1 - z) * new,
     "the candidate left out": lambda r, z, h, new: z * h,
@@ -872,7 +864,37 @@ def gru_exchanged_in(place: int) -> Callable[..., Tensor]:
     return step
 
 
+def gru_part_for(place: int, part: int, other: int) -> Callable[..., Tensor]:
+    """In one of w, u and b the columns of another part in place of a part's own."""
+
+    def step(x, h, *weights):
+        parts = [*weights[place].chunk(3, -1)]
+        parts[part] = parts[other]
+        one = {place: torch.cat(parts, -1)}
+        return gru_step(x, h, *(one.get(i, a) for i, a in enumerate(weights)))
+
+    return step
+
+
+def gru_reset_in_place(x, h, w, u, b):
+    r, _, s = gates(x, h, w, u, b)
+    z = gates(x, r * h, w, u, b)[1]
+    new = torch.tanh(x @ w[:, 2 * s :] + (r * h) @ u[:, 2 * s :] + b[2 * s :])
+    return z * r * h + (1 - z) * new
+
+
 GRU_PARTS = mistakes(
+    *((f"the {PARTS_SHORT[part]} made with the {PARTS_SHORT[other]}'s part of {name}",
+       gru_part_for(i, part, other),
+       "Each of the three has its own third of w, of u and of b.")
+      for i, name in enumerate("wub") for part in range(3) for other in range(3)
+      if part != other),
+    ("the old state reset for good", gru_reset_in_place,
+     "The reset state is for the candidate alone. The update gate and the mixture need h as it "
+     "was: is it changed in place?"),
+    ("the reset gate added to the old state", gru_with_gates(
+        candidate=lambda x, r, h, u, b: torch.tanh(x + (r + h) @ u + b)),
+     "The reset gate is multiplied with the old state, number by number."),
     *((f"reset and update gates are swapped in {name} alone", gru_exchanged_in(i),
        "The columns come in the order reset, update, candidate, in all three.")
       for i, name in enumerate("wub")),
@@ -1578,9 +1600,10 @@ DEPTH_MISTAKES = mistakes(
     ("half of each contiguous window looks ahead", layers_with(
         lambda n, k: math.ceil(2 * (n - 1) / (k - 1)), right_dilated),
      "The windows reach to one side only: each layer adds k - 1 words, as in the example."),
-    ("words left over forgotten at every division", layers_with(
+    ("too few dilated layers where n is little above a power of k", layers_with(
         right_contiguous, lambda n, k: _first_layers(lambda i: n // k**i <= 1)),
-     "n // k rounds down: where words are left over, they need a layer, too."),
+     "L dilated layers see k ** L words, and no more. (Is it n // k, which forgets the words left "
+     "over? Or a sum such as 1 + k + k**2, which counts more words than are seen?)"),
     ("whole windows counted", layers_with(lambda n, k: n // k, right_dilated),
      "Windows of stacked layers overlap, so each layer adds k - 1 words; and what is left over "
      "takes one more."),
@@ -2043,6 +2066,9 @@ FAR_MORE = mistakes(
     ),
 )  # fmt: skip
 FAR_MISTAKES = mistakes(
+    ("the derivatives of all states, added",
+     lambda x, h, w, u, z: sum(far_gradient(x[: t + 1], h, w, u, z) for t in range(len(x))),
+     "Only the last state is asked for: dh_T / dh_0."),
     ("the road through the gate left out", gated_gradient(
         lambda n, h, w, u, z: (1 - z) * u * (1 - n**2)),
      "h_(t-1) enters h_t in two places: kept, z times, and through the candidate. Both count."),

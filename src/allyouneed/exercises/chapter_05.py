@@ -194,6 +194,13 @@ def look_up_cases() -> list[tuple]:
 
 
 LOOK_UP_MISTAKES = mistakes(
+    ("the exponential of each product, and then the sum over the entries",
+     lambda query, keys, values: (e := (keys * query).exp().sum(-1)) / e.sum() @ values,
+     "First the entries are multiplied and added, `keys @ query`. The exponential is taken of "
+     "these scores."),
+    ("divided by the sum so far",
+     lambda query, keys, values: (e := (keys @ query).exp()) / e.cumsum(0) @ values,
+     "Each exponential is divided by the sum of all: the sum must be complete first."),
     ("a hard look-up", lambda query, keys, values: values[(keys @ query).argmax()],
      "Only the best key answers. A soft look-up gives every value its share."),
     ("the keys handed over", lambda query, keys, values: (keys @ query).softmax(-1) @ keys,
@@ -489,6 +496,9 @@ RELU_MISTAKES = mistakes(
     ("NaN where no score is above zero",
      lambda scores: scores.relu() / scores.relu().sum(-1, keepdim=True),
      "A query with no score above zero has the sum 0, and 0/0 is NaN. It should get zeros."),
+    ("the sum goes on from row to row", lambda scores: (
+        scores.relu() / scores.relu().sum(-1, keepdim=True).cumsum(0).clamp(min=1e-30)),
+     "Each query has a sum of its own: it begins with 0 in every row."),
     ("NaN where the highest score is zero", lambda scores: (
         scores.relu() / scores.relu().sum(-1, keepdim=True)
      ).masked_fill((scores < 0).all(-1, keepdim=True), 0.0),

@@ -341,6 +341,9 @@ PACKED_MISTAKES = mistakes(
         & ((tokens == eos).cumsum(1) - (tokens == eos).int() == 0)[:, None, :, None],
      "There may be many sentences in a row, and each sees itself. Does the loop end with the first "
      "EOS?"),
+    ("only the rows of EOS", lambda tokens, eos, pad: packed_mask(tokens, eos, pad)
+        & (tokens == eos)[:, None, :, None],
+     "Every token sees its sentence, not the last of it alone: fill a square, not a row."),
     ("a row begun where the one before it has ended", _start_kept,
      "Each row begins anew: the first sentence of every row starts at place 0."),
     ("a token does not see itself",
@@ -507,6 +510,10 @@ BUFFER_MISTAKES = mistakes(
     ("the new tokens in front of the kept ones",
      _in_buffer(lambda s, i, filled: (s <= i) | ((s >= len(i)) & (s < filled + len(i)))),
      "The keys of the new tokens are put behind the kept ones, at `filled` and on."),
+    ("the triangle moved back by the new tokens",
+     _in_buffer(lambda s, i, filled: s <= filled - len(i) + i),
+     "`filled` counts the places filled before: the first new token stands behind them, at place "
+     "`filled`."),
     ("the free places in front", lambda filled, new, size: (
         buffer_mask(filled, new, size).roll(size - filled - new, 1)),
      "The buffer is filled from its first place on. What is free stands at its end."),
@@ -543,6 +550,7 @@ def weights_cases() -> list[tuple]:
         (deep, last_hidden),
         (scores, in_one_head),
         (torch.tensor([[[[90.0, 91.0, 5.0], [300.0, 299.0, 5.0]]]]), last_hidden),
+        (scores, in_one_head[0]),
         (torch.tensor([[[[1.0, 1.0, 5.0]]]]), last_hidden[0]),
     ]
 
@@ -602,6 +610,13 @@ WEIGHTS_MISTAKES = mistakes(
               scores.exp().masked_fill(~mask, 0.0), 1e-30)),
           ("what is hidden set to 0, NaN as well", lambda scores, mask: _shares(
               scores.exp().masked_fill(~mask, 0.0), 0.0).nan_to_num(0.0)))),
+    ("exponentials of what is hidden, and times 0 then", lambda scores, mask: (
+        e := (scores - _hidden(scores, mask, -math.inf).amax(-1, True).nan_to_num(neginf=0.0)
+     ).exp() * mask) / e.sum(-1, keepdim=True).clamp(min=1e-30),
+     "The exponential of a hidden score far above the others is infinite, and infinity times 0 is "
+     "NaN. Hide the scores first: the exponential of minus infinity is 0."),
+    ("the sigmoid in place of the softmax", lambda scores, mask: scores.sigmoid() * mask,
+     "The sigmoid judges each key by itself, so the weights of a query do not sum to one."),
     ("the mean of the row subtracted in place of the highest", lambda scores, mask: (
         (e := (scores - scores.mean(-1, keepdim=True)).exp() * mask) / e.sum(-1, keepdim=True)
      ).nan_to_num(0.0),
@@ -1656,6 +1671,11 @@ def _both(**steps: type) -> type:
     return type("Both", (*steps.values(), MaskedMultiHeadAttention), {})
 
 
+class _NaNMadeZeroInTheEnd(_NaN):
+    def forward(self, q, k, v, mask):
+        return super().forward(q, k, v, mask).nan_to_num(0.0)
+
+
 MODULE_SLIPS = [
     ("no scale", {"scale": _NoScale}, "Divide the scores by the root of d_k."),
     ("divided by the root of d_model", {"scale": _ScaleByModel}, "Divide by the root of d_k."),
@@ -1690,6 +1710,9 @@ MODULE_BUT = [
 
 
 MODULE_MISTAKES = mistakes(
+    ("NaN where there is nothing to look at, made 0 in the output", _NaNMadeZeroInTheEnd,
+     "Make the empty rows zero in the weights, right after the softmax. Behind w_o NaN has spoilt "
+     "what other heads have seen, and backwards it comes again: 0 times NaN is NaN."),
     ("scores multiplied by the mask, and minus infinity wherever 0 came out", _ZeroTakenForHidden,
      "A score that may be seen can be 0, too. Put minus infinity in where the mask is False."),
     ("keys and values exchanged", _KeysAndValuesExchanged, "Keys come from k, values from v."),
@@ -2133,6 +2156,19 @@ DECODER_MISTAKES = mistakes(
          _decoder(hide="add")(scores, tokens, pad) * _seen(tokens, pad)),
      "What is hidden had its share before it was struck out. What is added must be minus infinity "
      "where a place may not be seen, and 0 elsewhere."),
+    ("exponentials of all scores, the highest not subtracted, and NaN left among what is seen",
+     lambda scores, tokens, pad: _shares(
+         scores.exp().masked_fill(~_seen(tokens, pad), 0.0), 0.0
+     ).masked_fill(~_seen(tokens, pad), 0.0),
+     "Scores may lie between -1,000 and 1,000, and their exponentials are 0 or infinite. "
+     "`softmax` takes care of that."),
+    ("what stands behind a padding hidden as well",
+     lambda scores, tokens, pad: masked_weights(
+         scores, _seen(tokens, pad) & (tokens != pad).cumprod(1).bool()[:, None, None, :]),
+     "Padding may also stand in front: a loop has to pass over it, and not to end there."),
+    ("the first head's weights for all",
+     lambda scores, tokens, pad: decoder_weights(scores[:, :1].expand_as(scores), tokens, pad),
+     "Each head has scores of its own."),
     ("exponentials of all scores, the highest not subtracted, and NaN made 0",
      lambda scores, tokens, pad: (
          (e := scores.exp() * _seen(tokens, pad)) / e.sum(-1, keepdim=True)).nan_to_num(0.0),
@@ -2592,6 +2628,7 @@ EXERCISES = [
         reference=masked_weights,
         cases=weights_cases,
         mistakes=WEIGHTS_MISTAKES,
+        atol=1e-9,
         invariants=[
             Invariant(
                 "what is hidden gets no weight",
