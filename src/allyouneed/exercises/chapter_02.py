@@ -879,7 +879,7 @@ def gru_part_for(place: int, part: int, other: int) -> Callable[..., Tensor]:
 def gru_reset_in_place(x, h, w, u, b):
     r, _, s = gates(x, h, w, u, b)
     z = gates(x, r * h, w, u, b)[1]
-    new = torch.tanh(x @ w[:, 2 * s :] + (r * h) @ u[:, 2 * s :] + b[2 * s :])
+    new = torch.tanh(x @ w[:, s:] + (r * h) @ u[:, s:] + b[s:])
     return z * r * h + (1 - z) * new
 
 
