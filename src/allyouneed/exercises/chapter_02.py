@@ -497,7 +497,8 @@ LAST_MISTAKES = mistakes(
         ("U is transposed", "the last position is taken"),
     ]),
     ("one word too early, and the first state for a single word", _before_the_last(),
-     "A list of states that begins with h has the state after n words at place n, not n - 1."),
+     "The last real word is not read. A loop over range(n - 1) leaves it out; and a list of states "
+     "that begins with h has the state after n words at place n."),
     ("one word too early, and starts from zeros", _before_the_last(torch.zeros_like),
      "A list of states that begins with the first one has the state after n words at place n; and "
      "the first state is given as h."),
@@ -822,6 +823,7 @@ MIXTURES: dict[str, Callable[..., Tensor]] = {
     "the candidate left out": lambda r, z, h, new: z * h,
     "1 - z in place of the candidate": lambda r, z, h, new: z * h + (1 - z),
     "z in place of the old state's part": lambda r, z, h, new: z + (1 - z) * new,
+    "1 - z of both": lambda r, z, h, new: (1 - z) * (h + new),
     "1 + z of the candidate": lambda r, z, h, new: z * h + (1 + z) * new,
     "2 - z of the candidate": lambda r, z, h, new: z * h + (2 - z) * new,
     "z of the candidate, subtracted": lambda r, z, h, new: z * (h - new),

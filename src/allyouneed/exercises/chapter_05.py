@@ -496,6 +496,12 @@ RELU_MISTAKES = mistakes(
     ("NaN where no score is above zero",
      lambda scores: scores.relu() / scores.relu().sum(-1, keepdim=True),
      "A query with no score above zero has the sum 0, and 0/0 is NaN. It should get zeros."),
+    ("a hard look-up", lambda scores: F.one_hot(scores.argmax(-1), scores.shape[-1]).float(),
+     "All scores above zero get a share, and not the highest alone."),
+    ("infinity where no score is above zero", lambda scores: (
+        scores.relu() / scores.relu().sum(-1, keepdim=True)
+     ).nan_to_num(nan=math.inf),
+     "A query with no score above zero gets a row of zeros."),
     ("the sum goes on from row to row", lambda scores: (
         scores.relu() / scores.relu().sum(-1, keepdim=True).cumsum(0).clamp(min=1e-30)),
      "Each query has a sum of its own: it begins with 0 in every row."),
@@ -1178,6 +1184,11 @@ class KeysAsk(LoadedHead):
         return self.w_k(x), self.w_q(x), self.w_v(x)
 
 
+class KeysLayerForTwo(LoadedHead):
+    def roles(self, x):
+        return self.w_k(x), self.w_k(x), self.w_v(x)
+
+
 class Exchanged(LoadedHead):
     def __init__(self, w_q, w_k, w_v):
         super().__init__(w_k, w_q, w_v)
@@ -1344,6 +1355,8 @@ LOADED_MISTAKES = mistakes(
      "A key says by what a word is found. What is averaged is the values."),
     ("the words' own vectors handed over", WordsHandedOver,
      "The layer of the values is there, but not used."),
+    ("the keys' layer for the queries as well", KeysLayerForTwo,
+     "With one layer for both, no word can ask for what it is not."),
     ("one layer for queries and keys", OneLayerForTwo,
      "With one layer for both, no word can ask for what it is not."),
     ("the softmax over the queries", OverTheQueries,
@@ -1441,6 +1454,10 @@ VARIANCE_MISTAKES = mistakes(
     ("the words' covariance on the side of the keys only",
      lambda w_q, w_k, c: ((w_q.T @ w_q) * through(w_k, c)).sum(),
      "The words that ask have the same covariance as those that are found."),
+    ("one variance for all entries of the words, their mean", lambda w_q, w_k, c: score_variance(
+        w_q, w_k, c.diag().mean() * torch.eye(len(c))),
+     "Each entry of a word has a variance of its own, and the entries go together: take C as it "
+     "is."),
     ("the product of the matrices squared, entry by entry, times C",
      lambda w_q, w_k, c: ((w_q @ w_k.T) ** 2 * c).sum(),
      "Two words stand in a score, and each has the covariance C: it counts twice."),
@@ -1812,7 +1829,7 @@ EXERCISES = [
         title="design: the others in my colour",
         section="It learns",
         reference=same_colour,
-        cases=[(8, 4), (6, 2), (5, 2)],
+        cases=[(8, 4), (6, 2), (5, 2), (12, 3)],
         mistakes=COLOUR_MISTAKES,
         invariants=COLOUR_RULES,
         probe=whom,

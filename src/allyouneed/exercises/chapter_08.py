@@ -615,6 +615,22 @@ WEIGHTS_MISTAKES = mistakes(
      ).exp() * mask) / e.sum(-1, keepdim=True).clamp(min=1e-30),
      "The exponential of a hidden score far above the others is infinite, and infinity times 0 is "
      "NaN. Hide the scores first: the exponential of minus infinity is 0."),
+    *((f"the first {whose} mask for all", wrong,
+       "The mask broadcasts to (B, H, T, S), and may be another one for each sentence and head.")
+      for whose, wrong in (
+          ("sentence's", lambda scores, mask: masked_weights(
+              scores, mask[:1] if mask.dim() == 4 else mask)),
+          ("head's", lambda scores, mask: masked_weights(
+              scores, mask[..., :1, :, :] if mask.dim() > 2 else mask)))),
+    ("rows and columns of the mask exchanged", lambda scores, mask: masked_weights(
+        scores, mask.mT if mask.dim() > 1 and mask.shape[-1] == mask.shape[-2] else mask),
+     "Rows are queries and columns are keys, in the mask as in the scores."),
+    *((f"the lowest score in place of minus infinity{how}",
+       lambda scores, mask, struck=struck: _hidden(
+           scores, mask, float(scores.min())).softmax(-1) * (mask | ~torch.tensor(struck)),
+       "The lowest of all scores has a weight, too, and where all scores are alike a full one. "
+       "Only minus infinity has none.")
+      for how, struck in ((", and struck out afterwards", True), ("", False))),
     ("the sigmoid in place of the softmax", lambda scores, mask: scores.sigmoid() * mask,
      "The sigmoid judges each key by itself, so the weights of a query do not sum to one."),
     ("the mean of the row subtracted in place of the highest", lambda scores, mask: (
@@ -1710,6 +1726,13 @@ MODULE_BUT = [
 
 
 MODULE_MISTAKES = mistakes(
+    ("the first sentence's mask for all", _changed_module(share=lambda self, scores, mask: (
+        MaskedMultiHeadAttention.share(self, scores, mask[:1] if mask.dim() == 4 else mask))),
+     "The mask broadcasts to (B, H, T, S), and may be another one for each sentence."),
+    ("the softmax taken twice", _changed_module(share=lambda self, scores, mask: (
+        MaskedMultiHeadAttention.share(
+            self, MaskedMultiHeadAttention.share(self, scores, mask), mask))),
+     "The weights went through a second softmax, which makes them nearly equal."),
     ("NaN where there is nothing to look at, made 0 in the output", _NaNMadeZeroInTheEnd,
      "Make the empty rows zero in the weights, right after the softmax. Behind w_o NaN has spoilt "
      "what other heads have seen, and backwards it comes again: 0 times NaN is NaN."),
@@ -2162,6 +2185,16 @@ DECODER_MISTAKES = mistakes(
      ).masked_fill(~_seen(tokens, pad), 0.0),
      "Scores may lie between -1,000 and 1,000, and their exponentials are 0 or infinite. "
      "`softmax` takes care of that."),
+    *((f"the lowest score in place of minus infinity{how}",
+       lambda scores, tokens, pad, struck=struck: scores.masked_fill(
+           ~_seen(tokens, pad), float(scores.min())
+       ).softmax(-1) * (_seen(tokens, pad) | ~torch.tensor(struck)),
+       "The lowest of all scores has a weight, too. Only minus infinity has none.")
+      for how, struck in ((", and struck out afterwards", True), ("", False))),
+    ("the softmax over the heads",
+     lambda scores, tokens, pad: scores.masked_fill(~_seen(tokens, pad), -math.inf).softmax(
+         1).nan_to_num(0.0),
+     "Heads do not share anything: each has a row of weights of its own for every query."),
     ("what stands behind a padding hidden as well",
      lambda scores, tokens, pad: masked_weights(
          scores, _seen(tokens, pad) & (tokens != pad).cumprod(1).bool()[:, None, None, :]),
