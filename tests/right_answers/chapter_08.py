@@ -46,6 +46,11 @@ def packed_blocks(tokens, eos, pad):
     return mask
 
 
+def weights_logsumexp(scores, mask):
+    seen = torch.where(mask, scores, torch.full_like(scores, -math.inf))
+    return (seen - seen.logsumexp(-1, keepdim=True)).exp().nan_to_num(0.0)
+
+
 def buffer_rows_of_triangle(filled, new, size):
     return torch.ones(size, size).tril()[filled : filled + new].bool()
 
@@ -294,6 +299,7 @@ RIGHT = {
     "8.2": [packed_loops, packed_padding_apart, packed_numpy, packed_blocks],
     "8.3": [buffer_rows_of_triangle, buffer_tril, buffer_loops, buffer_numpy],
     "8.4": [
+        weights_logsumexp,
         weights_nan_to_num,
         weights_additive,
         weights_by_hand,

@@ -34,6 +34,10 @@ def step_by_hand() -> dict[str, list[float]]:
         "W transposed": torch.tanh(x @ w.T + h @ u + b),
         "both transposed": torch.tanh(x @ w.T + h @ u.T + b),
         "no U": torch.tanh(x @ w + h + b),
+        "no W": torch.tanh(x + h @ u + b),
+        "tanh of the word": torch.tanh(x @ w) + h @ u + b,
+        "tanh of the state": x @ w + torch.tanh(h @ u) + b,
+        "sinh": torch.sinh(x @ w + h @ u + b),
         "sigmoid": torch.sigmoid(x @ w + h @ u + b),
         "exchanged": torch.tanh(h @ w + x @ u + b),
         "bias subtracted": torch.tanh(x @ w + h @ u - b),
@@ -115,6 +119,13 @@ STEP_MISTAKES = mistakes(
      "x is a row and stands on the left: entry j of x W comes from column j of W."),
     ("both matrices are transposed", BY_HAND["both transposed"],
      "Vectors are rows in this book: x W and h U, not W x and U h."),
+    ("the word does not pass through W", BY_HAND["no W"],
+     "The word is multiplied by W before it is added."),
+    *((f"tanh of {part} alone, the rest added behind", BY_HAND[f"tanh of {name}"],
+       "Add the three vectors first. The tanh is taken of their sum.")
+      for part, name in (("x W", "the word"), ("h U", "the state"))),
+    ("sinh in place of tanh", BY_HAND["sinh"],
+     "The hyperbolic sine is not divided by the cosine: tanh stays between -1 and 1."),
     ("the old state does not pass through U", BY_HAND["no U"],
      "The state is multiplied by U before it is added."),
     ("the word and the old state are exchanged", BY_HAND["exchanged"],
@@ -292,6 +303,10 @@ def _without_the_first_word(x: Tensor, n: Tensor, h: Tensor, *weights: Tensor) -
     return torch.where((n > 1).unsqueeze(1), later, h)
 
 
+def _told_by_numbers(x: Tensor, lengths: Tensor, *others: Tensor) -> Tensor:
+    return last_states(x, x.any(-1).sum(1).clamp(min=1), *others)
+
+
 LAST_MISTAKES = mistakes(
     ("each sentence begun where the one before it has ended", _one_after_the_other,
      "Each sentence begins in its own row of h. Does one name hold the state of all of them?"),
@@ -323,7 +338,14 @@ LAST_MISTAKES = mistakes(
     ("the last position is taken still",
      last_states_with(pick=last_place),
      "Two are mended. Behind the last word of a short sentence the net has read padding. The state "
-     "after the last word stands at `lengths - 1`."),
+     "after the last word stands at `lengths - 1`. (You take that place? Then a list holds one "
+     "tensor many times, if it is changed in place.)"),
+    ("the last sentence's state in every row",
+     lambda x, *others: last_states(x, *others)[-1:].expand(len(x), -1),
+     "Each sentence has its own state. Does a list hold one tensor many times, which is changed in "
+     "place?"),
+    ("words told from padding by their numbers", _told_by_numbers,
+     "Padding may be any numbers, and a word may be all zeros: `lengths` says how many are real."),
     ("the position `lengths`, which may lie past the end",
      last_states_with(pick=lambda states, n: states[torch.arange(len(n)), n]),
      "Positions count from 0: the last word stands at lengths - 1."),
@@ -475,7 +497,8 @@ LAST_MISTAKES = mistakes(
         ("U is transposed", "the last position is taken"),
     ]),
     ("one word too early, and the first state for a single word", _before_the_last(),
-     "A list of states that begins with h has the state after n words at place n, not n - 1."),
+     "The last real word is not read. A loop over range(n - 1) leaves it out; and a list of states "
+     "that begins with h has the state after n words at place n."),
     ("one word too early, and starts from zeros", _before_the_last(torch.zeros_like),
      "A list of states that begins with the first one has the state after n words at place n; and "
      "the first state is given as h."),
@@ -698,15 +721,6 @@ def _gate_without_bias(part: int) -> Callable[..., Tensor]:
     return step
 
 
-def _gate_of_another(part: int, other: int) -> Callable[..., Tensor]:
-    def step(x, h, w, u, b):
-        parts = [*u.chunk(3, 1)]
-        parts[part] = parts[other]
-        return gru_step(x, h, w, torch.cat(parts, 1), b)
-
-    return step
-
-
 GRU_MORE = mistakes(
     ("the reset gate acts after the product, and on the bias of the candidate",
      gru_with_gates(candidate=lambda x, r, h, u, b: torch.tanh(x + r * (h @ u + b))),
@@ -768,10 +782,6 @@ GRU_MORE = mistakes(
      "b has three parts: for reset, update and candidate."),
     ("the update gate has no bias", _gate_without_bias(1),
      "b has three parts: for reset, update and candidate."),
-    ("the reset gate sees the update gate's part of U", _gate_of_another(0, 1),
-     "Each of the three has its own third of w, of u and of b."),
-    ("the update gate sees the reset gate's part of U", _gate_of_another(1, 0),
-     "Each of the three has its own third of w, of u and of b."),
     ("two gates of their own in the mixture, as in an LSTM",
      gru_with_gates(mix=lambda r, z, h, new: z * h + r * new),
      "Equation (2.7) has one gate for both: z of the old state, 1 - z of the candidate."),
@@ -807,11 +817,13 @@ PARTS = {
     "the update gate": "It is the sigmoid of x W_z + h U_z + b_z.",
     "the candidate": "It is the tanh of x W_n + (r * h) U_n + b_n.",
 }
+PARTS_SHORT = ("reset gate", "update gate", "candidate")
 MIXTURES: dict[str, Callable[..., Tensor]] = {
     "the candidate subtracted": lambda r, z, h, new: z * h - (1 - z) * new,
     "the candidate left out": lambda r, z, h, new: z * h,
     "1 - z in place of the candidate": lambda r, z, h, new: z * h + (1 - z),
     "z in place of the old state's part": lambda r, z, h, new: z + (1 - z) * new,
+    "1 - z of both": lambda r, z, h, new: (1 - z) * (h + new),
     "1 + z of the candidate": lambda r, z, h, new: z * h + (1 + z) * new,
     "2 - z of the candidate": lambda r, z, h, new: z * h + (2 - z) * new,
     "z of the candidate, subtracted": lambda r, z, h, new: z * (h - new),
@@ -843,7 +855,51 @@ def gru_of(
     return step
 
 
+def gru_exchanged_in(place: int) -> Callable[..., Tensor]:
+    """Reset and update exchanged in one of w, u and b alone."""
+
+    def step(x, h, *weights):
+        r, z, n = weights[place].chunk(3, -1)
+        one = {place: torch.cat([z, r, n], -1)}
+        return gru_step(x, h, *(one.get(i, a) for i, a in enumerate(weights)))
+
+    return step
+
+
+def gru_part_for(place: int, part: int, other: int) -> Callable[..., Tensor]:
+    """In one of w, u and b the columns of another part in place of a part's own."""
+
+    def step(x, h, *weights):
+        parts = [*weights[place].chunk(3, -1)]
+        parts[part] = parts[other]
+        one = {place: torch.cat(parts, -1)}
+        return gru_step(x, h, *(one.get(i, a) for i, a in enumerate(weights)))
+
+    return step
+
+
+def gru_reset_in_place(x, h, w, u, b):
+    r, _, s = gates(x, h, w, u, b)
+    z = gates(x, r * h, w, u, b)[1]
+    new = torch.tanh(x @ w[:, s:] + (r * h) @ u[:, s:] + b[s:])
+    return z * r * h + (1 - z) * new
+
+
 GRU_PARTS = mistakes(
+    *((f"the {PARTS_SHORT[part]} made with the {PARTS_SHORT[other]}'s part of {name}",
+       gru_part_for(i, part, other),
+       "Each of the three has its own third of w, of u and of b.")
+      for i, name in enumerate("wub") for part in range(3) for other in range(3)
+      if part != other),
+    ("the old state reset for good", gru_reset_in_place,
+     "The reset state is for the candidate alone. The update gate and the mixture need h as it "
+     "was: is it changed in place?"),
+    ("the reset gate added to the old state", gru_with_gates(
+        candidate=lambda x, r, h, u, b: torch.tanh(x + (r + h) @ u + b)),
+     "The reset gate is multiplied with the old state, number by number."),
+    *((f"reset and update gates are swapped in {name} alone", gru_exchanged_in(i),
+       "The columns come in the order reset, update, candidate, in all three.")
+      for i, name in enumerate("wub")),
     *(
         (f"{which} {how}", gru_of({i: one}), f"{why} {whole}")
         for i, (which, whole) in enumerate(PARTS.items())
@@ -1012,6 +1068,13 @@ READERS: dict[str, Reader] = {
     "the first sentence's position for all": last_states_with(
         pick=lambda states, n: states[:, n[0] - 1]
     ),
+    "the last sentence's position for all": last_states_with(
+        pick=lambda states, n: states[:, n[-1] - 1]
+    ),
+    "words told from padding by their numbers": _told_by_numbers,
+    "the words read from behind": lambda x, n, h, *weights: torch.stack(
+        [_backwards(words[:k], one, *weights) for words, k, one in zip(x, n, h, strict=True)]
+    ),
     "the mean of the states": last_states_with(pick=lambda states, n: states.mean(1)),
     "started from zeros": last_states_with(begin=torch.zeros_like),
     "the first sentence's state for all": last_states_with(begin=lambda h: h[:1].expand_as(h)),
@@ -1095,6 +1158,10 @@ READER_RULES = rules(
         "the first state": "It shows where a sentence has several words.",
         "the longest sentence's position for all": "It shows where lengths differ.",
         "the first sentence's position for all": "It shows where lengths differ.",
+        "the last sentence's position for all": "It shows where lengths differ.",
+        "words told from padding by their numbers": "It takes zeros for padding, and shows where "
+        "padding is anything else.",
+        "the words read from behind": "It shows where a sentence has several words, which differ.",
         "the mean of the states": "It shows where a sentence has several words.",
         "started from zeros": "It shows where the first state is not zero, and sentences short.",
         "the first sentence's state for all": "It shows where the first states differ.",
@@ -1122,6 +1189,8 @@ READER_LACKS: dict[str, Lack] = {  # by the arguments of 2.2: x, lengths, h, w, 
     "no padding": each(lambda x, lengths, *_: bool((lengths == x.shape[1]).all())),
     "equal lengths": each(lambda x, lengths, *_: len(set(lengths.tolist())) == 1),
     "no words": each(lambda x, *_: not x.any()),
+    "one word, repeated": each(lambda x, *_: bool((x == x[:, :1]).all())),
+    "padding of zeros": each(lambda x, lengths, *_: not (x * ~_real(x, lengths)).any()),
     "no U": each(lambda x, n, h, w, u, b: not u.any()),
     "identity": each(lambda x, n, h, w, u, b: torch.equal(u, torch.eye(len(u)))),
     "symmetric": each(lambda x, n, h, w, u, b: torch.equal(u, u.T)),
@@ -1181,6 +1250,13 @@ READER_TESTS = mistakes(
      "Which way U is multiplied shows only if it is not its own transpose."),
     ("U is the identity", _without(4, lambda u: torch.eye(len(u))),
      "Whether the state passes through U, and which way, shows only with a U of various numbers."),
+    ("one word, repeated", _without(0, lambda x: x[:, :1].expand_as(x).clone()),
+     "Let the words of a sentence differ: else nobody sees in which order they are read."),
+    ("a padding of zeros", lambda reader: _reads_right(
+        reader, [x * _real(x, n) if i == 0 else a
+                 for case in [_sentences()] for x, n in [case[:2]] for i, a in enumerate(case)]),
+     "What stands behind the words means nothing, and may be any numbers. Let it differ from "
+     "zero."),
     ("words of zeros", _without(0, torch.zeros_like),
      "The words are zero here, so nobody sees whether they are read."),
     ("only whether padding counts", _padding_is_nothing,
@@ -1223,6 +1299,18 @@ READER_TESTS = mistakes(
        ),
        "A number may be wrong in both directions: take the size of the difference, `.abs()`.")
       for sign, what in ((1, "so that what is too low"), (-1, "so that what is too high"))),
+    *((f"compared with the last position, where the {which} sentence fills its row",
+       lambda reader, lengths=lengths: _reads_right(
+           reader, _sentences(lengths, behind=0), last_states_with(pick=last_place)
+       ),
+       "At the last position of a short sentence the net has read padding. What you compare with "
+       "must be the state after the last word.")
+      for which, lengths in (("first", (4, 2, 3)), ("last", (2, 3, 4)))),
+    ("only the last sentence looked at",
+     lambda reader: torch.allclose(
+         reader(*_sentences())[-1:], last_states(*_sentences())[-1:], atol=1e-5
+     ),
+     "What belongs to the last sentence may have been taken for all. Compare all of them."),
     ("only the first sentence looked at",
      lambda reader: torch.allclose(
          reader(*_sentences())[:1], last_states(*_sentences())[:1], atol=1e-5
@@ -1511,6 +1599,13 @@ DEPTH_MISTAKES = mistakes(
     ("a first gap of k", layers_with(right_contiguous, lambda n, k: next(
         i for i in range(99) if 1 + (k - 1) * sum(k ** (j + 1) for j in range(i)) >= n)),
      "The first layer has the dilation 1: its words stand side by side."),
+    ("half of each contiguous window looks ahead", layers_with(
+        lambda n, k: math.ceil(2 * (n - 1) / (k - 1)), right_dilated),
+     "The windows reach to one side only: each layer adds k - 1 words, as in the example."),
+    ("too few dilated layers where n is little above a power of k", layers_with(
+        right_contiguous, lambda n, k: _first_layers(lambda i: n // k**i <= 1)),
+     "L dilated layers see k ** L words, and no more. (Is it n // k, which forgets the words left "
+     "over? Or a sum such as 1 + k + k**2, which counts more words than are seen?)"),
     ("whole windows counted", layers_with(lambda n, k: n // k, right_dilated),
      "Windows of stacked layers overlap, so each layer adds k - 1 words; and what is left over "
      "takes one more."),
@@ -1548,6 +1643,14 @@ COUNT_PAIRS = mistakes(
     ("one product with the square of n, one with that of d",
      counting(self_attention=lambda n, d, k: n * n * d + n * d * d),
      "Both products are of n x n pairs and d entries."),
+    ("the width taken to be n where rows are mixed",
+     counting(self_attention=lambda n, d, k: n * n * d + n**3),
+     "The weights, (n, n), meet values of (n, d): the second product costs n * n * d as well."),
+    ("the word's product at every step, the state's once",
+     counting(recurrent=lambda n, d, k: n * d * d + d * d),
+     "Each of n steps makes both products, x W and h U."),
+    ("a separable convolution", counting(convolutional=lambda n, d, k: n * (k * d + d * d)),
+     "Every output channel reads every input channel at each of the k words: k * d * d."),
     ("self-attention without pairs", counting(self_attention=lambda n, d, k: 2 * n * d),
      "Every word is compared with every other: n * n pairs."),
     ("self-attention without the width", counting(self_attention=lambda n, d, k: 2 * n * n),
@@ -1914,6 +2017,8 @@ FAR_STEPS: dict[str, Callable[..., float]] = {
     "the road through the candidate not multiplied by the steps before": lambda d, z, u, n: (
         z * d + (1 - z) * u * (1 - n**2)
     ),
+    "the slope of tanh on both roads": lambda d, z, u, n: d * (z + (1 - z) * u) * (1 - n**2),
+    "the slope of tanh squared": lambda d, z, u, n: d * (z + (1 - z) * u * (1 - n**2) ** 2),
     "nothing but 1": lambda d, z, u, n: 1.0,
     "1 in place of the road through the candidate": lambda d, z, u, n: z * d + d,
 }
@@ -1963,6 +2068,9 @@ FAR_MORE = mistakes(
     ),
 )  # fmt: skip
 FAR_MISTAKES = mistakes(
+    ("the derivatives of all states, added",
+     lambda x, h, w, u, z: sum(far_gradient(x[: t + 1], h, w, u, z) for t in range(len(x))),
+     "Only the last state is asked for: dh_T / dh_0."),
     ("the road through the gate left out", gated_gradient(
         lambda n, h, w, u, z: (1 - z) * u * (1 - n**2)),
      "h_(t-1) enters h_t in two places: kept, z times, and through the candidate. Both count."),
@@ -2368,6 +2476,13 @@ def _states(x: Tensor, h: Tensor, w: Tensor, u: Tensor, b: Tensor) -> list[Tenso
     return states[1:]
 
 
+def _first_at_the_end(x: Tensor, h: Tensor, w: Tensor, u: Tensor, b: Tensor, g: Tensor) -> Four:
+    """A list of states without the given one: states[t - 1] is the last of all for t = 0."""
+    grad_w, grad_u, grad_b, d = four = through_time(x, h, w, u, b, g)
+    a = _at_the_first_sum(four, x, h, w, u, b, g)
+    return grad_w, grad_u + torch.outer(_states(x, h, w, u, b)[-1] - h, a), grad_b, d
+
+
 def _slopes_by(slope: Callable[[list[Tensor], int], Tensor | float]) -> Callable[..., Four]:
     """With another slope at step t, made of all states, of which the given one is the first."""
 
@@ -2493,6 +2608,9 @@ TIME_MORE = mistakes(
      "Of this number the gradients are asked for, with respect to W, U, b and h."),
 )  # fmt: skip
 TIME_MISTAKES = mistakes(
+    ("the last state in place of the given one, in the gradient of U", _first_at_the_end,
+     "At the first word it was the given h that met U. Does the list of states begin with it? In "
+     "one that does not, states[t - 1] is the last of all for t = 0."),
     ("the last step alone", through_time_with(steps=1),
      "W, U and b serve at every step, and each use has its part in the gradient. Go back through "
      "all of them."),

@@ -50,6 +50,8 @@ HAND_MISTAKES = mistakes(
      "column."),
     ("ln 6 in place of 2 ln 3", head_by_hand(0.0, math.log(6)),
      "2 ln 3 is the logarithm of 3 squared: ln 9."),
+    ("ln left out of the query", head_by_hand(0.0, 6.0),
+     "The query of word 1 is (0, ln 3), and not (0, 3)."),
     ("powers of 2 in place of exponentials", [0.0, 2 * LN3, 8 - 4 / (1 + 2 ** (2 * LN3))],
      "The scores are right. The softmax takes powers of e, and e to the power of 2 ln 3 is 9."),
     ("the query matrix forgotten", head_by_hand(3.0, 1.0),
@@ -192,6 +194,13 @@ def look_up_cases() -> list[tuple]:
 
 
 LOOK_UP_MISTAKES = mistakes(
+    ("the exponential of each product, and then the sum over the entries",
+     lambda query, keys, values: (e := (keys * query).exp().sum(-1)) / e.sum() @ values,
+     "First the entries are multiplied and added, `keys @ query`. The exponential is taken of "
+     "these scores."),
+    ("divided by the sum so far",
+     lambda query, keys, values: (e := (keys @ query).exp()) / e.cumsum(0) @ values,
+     "Each exponential is divided by the sum of all: the sum must be complete first."),
     ("a hard look-up", lambda query, keys, values: values[(keys @ query).argmax()],
      "Only the best key answers. A soft look-up gives every value its share."),
     ("the keys handed over", lambda query, keys, values: (keys @ query).softmax(-1) @ keys,
@@ -487,6 +496,24 @@ RELU_MISTAKES = mistakes(
     ("NaN where no score is above zero",
      lambda scores: scores.relu() / scores.relu().sum(-1, keepdim=True),
      "A query with no score above zero has the sum 0, and 0/0 is NaN. It should get zeros."),
+    ("a hard look-up", lambda scores: F.one_hot(scores.argmax(-1), scores.shape[-1]).float(),
+     "All scores above zero get a share, and not the highest alone."),
+    ("infinity where no score is above zero", lambda scores: (
+        scores.relu() / scores.relu().sum(-1, keepdim=True)
+     ).nan_to_num(nan=math.inf),
+     "A query with no score above zero gets a row of zeros."),
+    ("the sum goes on from row to row", lambda scores: (
+        scores.relu() / scores.relu().sum(-1, keepdim=True).cumsum(0).clamp(min=1e-30)),
+     "Each query has a sum of its own: it begins with 0 in every row."),
+    ("NaN where the highest score is zero", lambda scores: (
+        scores.relu() / scores.relu().sum(-1, keepdim=True)
+     ).masked_fill((scores < 0).all(-1, keepdim=True), 0.0),
+     "A score of 0 is not above zero, either: the sum of such a row is 0 as well."),
+    ("NaN where no score is above zero, but in some other row", lambda scores: (
+        scores.relu() / scores.relu().sum(-1, keepdim=True).clamp(
+            min=0.0 if bool((scores > 0).any()) else 1.0)),
+     "A single row may be without a score above zero: ask it of each row, and not of the whole "
+     "table."),
     ("one for each score above zero", lambda scores: (scores > 0).float(),
      "What divides is the *sum* of the row, one number for all of its scores: divided by itself "
      "each is 1."),
@@ -1157,6 +1184,11 @@ class KeysAsk(LoadedHead):
         return self.w_k(x), self.w_q(x), self.w_v(x)
 
 
+class KeysLayerForTwo(LoadedHead):
+    def roles(self, x):
+        return self.w_k(x), self.w_k(x), self.w_v(x)
+
+
 class Exchanged(LoadedHead):
     def __init__(self, w_q, w_k, w_v):
         super().__init__(w_k, w_q, w_v)
@@ -1323,6 +1355,8 @@ LOADED_MISTAKES = mistakes(
      "A key says by what a word is found. What is averaged is the values."),
     ("the words' own vectors handed over", WordsHandedOver,
      "The layer of the values is there, but not used."),
+    ("the keys' layer for the queries as well", KeysLayerForTwo,
+     "With one layer for both, no word can ask for what it is not."),
     ("one layer for queries and keys", OneLayerForTwo,
      "With one layer for both, no word can ask for what it is not."),
     ("the softmax over the queries", OverTheQueries,
@@ -1420,6 +1454,13 @@ VARIANCE_MISTAKES = mistakes(
     ("the words' covariance on the side of the keys only",
      lambda w_q, w_k, c: ((w_q.T @ w_q) * through(w_k, c)).sum(),
      "The words that ask have the same covariance as those that are found."),
+    ("one variance for all entries of the words, their mean", lambda w_q, w_k, c: score_variance(
+        w_q, w_k, c.diag().mean() * torch.eye(len(c))),
+     "Each entry of a word has a variance of its own, and the entries go together: take C as it "
+     "is."),
+    ("the product of the matrices squared, entry by entry, times C",
+     lambda w_q, w_k, c: ((w_q @ w_k.T) ** 2 * c).sum(),
+     "Two words stand in a score, and each has the covariance C: it counts twice."),
     ("only the variances of the words",
      lambda w_q, w_k, c: score_variance(w_q, w_k, c.diag().diag()),
      "The words' entries are not independent: what stands beside the diagonal counts."),
@@ -1788,7 +1829,7 @@ EXERCISES = [
         title="design: the others in my colour",
         section="It learns",
         reference=same_colour,
-        cases=[(8, 4), (6, 2), (5, 2)],
+        cases=[(8, 4), (6, 2), (5, 2), (12, 6)],
         mistakes=COLOUR_MISTAKES,
         invariants=COLOUR_RULES,
         probe=whom,

@@ -181,6 +181,16 @@ def _overlapping(tokens: Tensor, eos: int, pad: int) -> Tensor:
     return same & (tokens != pad)[:, None, None, :] & (tokens != pad)[:, None, :, None]
 
 
+def _start_kept(tokens: Tensor, eos: int, pad: int) -> Tensor:
+    """The place where a sentence starts, set to 0 for the first row only."""
+    mask = torch.zeros(len(tokens), 1, *2 * tokens.shape[1:], dtype=torch.bool)
+    start = 0
+    for b, t in (tokens == eos).nonzero().tolist():
+        mask[b, 0, start : t + 1, start : t + 1] = True
+        start = t + 1
+    return mask
+
+
 PACKED_SLIPS = [
     ("EOS counted to the next sentence", {"number": lambda ends: ends.cumsum(1)},
      "The number of the sentence has to grow behind an EOS, not at it."),
@@ -323,6 +333,19 @@ PACKED_MISTAKES = mistakes(
      lambda tokens, eos, pad: packed_mask(tokens, eos, pad)
          | ((tokens == eos)[:, None, :, None] & (tokens != pad)[:, None, None, :]),
      "EOS is a token of its sentence like any other, and sees that one alone."),
+    ("every EOS seen by all sentences",
+     lambda tokens, eos, pad: packed_mask(tokens, eos, pad)
+         | ((tokens == eos)[:, None, None, :] & (tokens != pad)[:, None, :, None]),
+     "EOS is a token of its sentence like any other, and seen from that one alone."),
+    ("the first sentence of a row alone", lambda tokens, eos, pad: packed_mask(tokens, eos, pad)
+        & ((tokens == eos).cumsum(1) - (tokens == eos).int() == 0)[:, None, :, None],
+     "There may be many sentences in a row, and each sees itself. Does the loop end with the first "
+     "EOS?"),
+    ("only the rows of EOS", lambda tokens, eos, pad: packed_mask(tokens, eos, pad)
+        & (tokens == eos)[:, None, :, None],
+     "Every token sees its sentence, not the last of it alone: fill a square, not a row."),
+    ("a row begun where the one before it has ended", _start_kept,
+     "Each row begins anew: the first sentence of every row starts at place 0."),
     ("a token does not see itself",
      lambda tokens, eos, pad: packed_mask(tokens, eos, pad) & ~torch.eye(tokens.shape[1]).bool(),
      "A token sees all of its sentence, itself as well."),
@@ -481,6 +504,19 @@ BUFFER_MISTAKES = mistakes(
     ("the triangle from the upper left corner, without its diagonal",
      _in_buffer(lambda s, i, filled: s < i),
      "The first new query does not stand at place 0 but at place `filled`, and it sees itself."),
+    ("the new tokens see each other, and the place behind them",
+     _in_buffer(lambda s, i, filled: (s <= filled + len(i)) & (i >= 0)),
+     "A new token sees what is kept, the new ones before it, and itself."),
+    ("the new tokens in front of the kept ones",
+     _in_buffer(lambda s, i, filled: (s <= i) | ((s >= len(i)) & (s < filled + len(i)))),
+     "The keys of the new tokens are put behind the kept ones, at `filled` and on."),
+    ("the triangle moved back by the new tokens",
+     _in_buffer(lambda s, i, filled: s <= filled - len(i) + i),
+     "`filled` counts the places filled before: the first new token stands behind them, at place "
+     "`filled`."),
+    ("the free places in front", lambda filled, new, size: (
+        buffer_mask(filled, new, size).roll(size - filled - new, 1)),
+     "The buffer is filled from its first place on. What is free stands at its end."),
     ("two places too few", _in_buffer(lambda s, i, filled: s < filled + i - 1),
      "Up to and including its own position, `filled` + i: a new token sees itself."),
 )  # fmt: skip
@@ -502,7 +538,7 @@ def weights_cases() -> list[tuple]:
     with_empty = torch.tensor([[1, 1, 1, 0, 0], [0, 0, 0, 0, 0], [1, 0, 1, 1, 1]]).bool()
     towering = torch.zeros(1, 1, 2, 3)
     towering[..., 2], towering[..., 0] = 300.0, -1.0
-    deep = torch.tensor([[[[-200.0, -201.0, 5.0], [-20000.0, -20001.0, 5.0]]]])
+    deep = torch.tensor([[[[-200.0, -201.0, 5.0], [-20000.0, -20100.0, 5.0]]]])
     last_hidden = torch.tensor([[True, True, False]])
     in_one_head = (padding & causal).repeat(1, 3, 1, 1)
     in_one_head[0, 1, 2] = in_one_head[1, 2, 0] = False  # sees nothing in this head alone
@@ -514,6 +550,7 @@ def weights_cases() -> list[tuple]:
         (deep, last_hidden),
         (scores, in_one_head),
         (torch.tensor([[[[90.0, 91.0, 5.0], [300.0, 299.0, 5.0]]]]), last_hidden),
+        (scores, in_one_head[0]),
         (torch.tensor([[[[1.0, 1.0, 5.0]]]]), last_hidden[0]),
     ]
 
@@ -562,6 +599,52 @@ WEIGHTS_MISTAKES = mistakes(
      lambda scores, mask: _shares(scores.exp() * mask, 1e-30),
      "The exponential of a large score is infinite, and of a very low one zero. Subtract the "
      "highest score that may be seen from each row first, or use softmax, which does so."),
+    *((f"exponentials of all scores, the highest not subtracted, and {words}", wrong,
+       "The exponential of a large score is infinite, and of a very low one zero: infinity over "
+       "infinity, infinity times 0 and 0/0 are NaN. Subtract the highest score that may be seen "
+       "from each row first, or use softmax, which does so.")
+      for words, wrong in (
+          ("NaN made 0", lambda scores, mask: _shares(scores.exp() * mask, 0.0).nan_to_num(0.0)),
+          ("NaN left", lambda scores, mask: _shares(scores.exp() * mask, 0.0)),
+          ("what is hidden set to 0", lambda scores, mask: _shares(
+              scores.exp().masked_fill(~mask, 0.0), 1e-30)),
+          ("what is hidden set to 0, NaN as well", lambda scores, mask: _shares(
+              scores.exp().masked_fill(~mask, 0.0), 0.0).nan_to_num(0.0)))),
+    ("exponentials of what is hidden, and times 0 then", lambda scores, mask: (
+        e := (scores - _hidden(scores, mask, -math.inf).amax(-1, True).nan_to_num(neginf=0.0)
+     ).exp() * mask) / e.sum(-1, keepdim=True).clamp(min=1e-30),
+     "The exponential of a hidden score far above the others is infinite, and infinity times 0 is "
+     "NaN. Hide the scores first: the exponential of minus infinity is 0."),
+    *((f"the first {whose} mask for all", wrong,
+       "The mask broadcasts to (B, H, T, S), and may be another one for each sentence and head.")
+      for whose, wrong in (
+          ("sentence's", lambda scores, mask: masked_weights(
+              scores, mask[:1] if mask.dim() == 4 else mask)),
+          ("head's", lambda scores, mask: masked_weights(
+              scores, mask[..., :1, :, :] if mask.dim() > 2 else mask)))),
+    ("rows and columns of the mask exchanged", lambda scores, mask: masked_weights(
+        scores, mask.mT if mask.dim() > 1 and mask.shape[-1] == mask.shape[-2] else mask),
+     "Rows are queries and columns are keys, in the mask as in the scores."),
+    *((f"the lowest score in place of minus infinity{how}",
+       lambda scores, mask, struck=struck: _hidden(
+           scores, mask, float(scores.min())).softmax(-1) * (mask | ~torch.tensor(struck)),
+       "The lowest of all scores has a weight, too, and where all scores are alike a full one. "
+       "Only minus infinity has none.")
+      for how, struck in ((", and struck out afterwards", True), ("", False))),
+    ("the sigmoid in place of the softmax", lambda scores, mask: scores.sigmoid() * mask,
+     "The sigmoid judges each key by itself, so the weights of a query do not sum to one."),
+    ("the mean of the row subtracted in place of the highest", lambda scores, mask: (
+        (e := (scores - scores.mean(-1, keepdim=True)).exp() * mask) / e.sum(-1, keepdim=True)
+     ).nan_to_num(0.0),
+     "A score far above the mean still has an infinite exponential. Subtract the highest score "
+     "that may be seen, or use softmax."),
+    ("the highest of the whole table subtracted", lambda scores, mask: (
+        (e := (scores - scores.max()).exp() * mask) / e.sum(-1, keepdim=True)).nan_to_num(0.0),
+     "In a row far below the highest score of all, every exponential is rounded to 0. Each row "
+     "needs its own highest, of the scores that may be seen."),
+    ("scores divided by their sum, without the exponential", lambda scores, mask: (
+        (scores * mask) / (scores * mask).sum(-1, keepdim=True)).nan_to_num(0.0),
+     "Scores may be negative, and so may their sum. The softmax shares out exponentials."),
     ("equal shares where there is nothing to look at",
      lambda scores, mask: _hidden(scores, mask, -1e9).softmax(-1),
      "A row with nothing to look at has equal scores then, and an even share for all that is "
@@ -606,6 +689,10 @@ WEIGHTS_MISTAKES = mistakes(
     ("hidden scores, not weights", lambda scores, mask: _hidden(scores, mask, -math.inf),
      "The hiding is right. The softmax is missing."),
     ("zero times minus infinity", lambda scores, mask: (scores + ~mask * -math.inf).softmax(-1),
+     "Zero times infinity is NaN, not 0, so what may be seen is lost. Put minus infinity in where "
+     "the mask is False, and leave the rest alone."),
+    ("zero times minus infinity, and struck out afterwards",
+     lambda scores, mask: (scores + ~mask * -math.inf).softmax(-1).masked_fill(~mask, 0.0),
      "Zero times infinity is NaN, not 0, so what may be seen is lost. Put minus infinity in where "
      "the mask is False, and leave the rest alone."),
     ("zeros for all", lambda scores, mask: torch.zeros_like(scores),
@@ -822,6 +909,9 @@ ALL_WEIGHTS = {
     "-100 in place of minus infinity": _decoder(hide="not low enough"),
     "NaN where nothing may be seen": _decoder(hide="nan"),
     "the softmax over the queries": _decoder(hide="queries"),
+    "scores divided once more": lambda scores, tokens, pad: decoder_weights(
+        scores / scores.shape[-1] ** 0.5, tokens, pad
+    ),
     "the first head's weights for all": lambda scores, tokens, pad: decoder_weights(
         scores[:, :1].expand_as(scores), tokens, pad
     ),
@@ -879,6 +969,9 @@ WEIGHTS_WHY = {
     "NaN where nothing may be seen":
         "A row with nothing to see gets NaN. It shows with a padding in front.",
     "the softmax over the queries": "Columns sum to one in place of rows. It shows with two words.",
+    "scores divided once more":
+        "Scores are divided by the root of T. It shows with two words whose scores differ by "
+        "about 1.",
     "the first head's weights for all":
         "All heads get the weights of head 0. It shows with two heads of different scores.",
 }  # fmt: skip
@@ -1209,6 +1302,12 @@ def module_cases() -> list[tuple]:
         k[:, 0, 0] = 24.8
         return d_model, n_heads, matrices, q, k, v, mask
 
+    def quiet():
+        """The second asks for nothing: all its scores are 0."""
+        d_model, n_heads, matrices, q, k, v, mask = case(4, 1, 3, 3, _square(3).tril())
+        q[:, 1] = 0.0
+        return d_model, n_heads, matrices, q, k, v, mask
+
     padding = torch.tensor([[1, 1, 1, 1, 0], [1, 1, 0, 0, 0]]).bool()[:, None, None, :]
     empty = torch.tensor([[1, 1, 0], [0, 0, 0]]).bool()[:, None, None, :]
     heads = torch.rand(2, 3, 4, 5, generator=draw) > 0.3
@@ -1225,6 +1324,7 @@ def module_cases() -> list[tuple]:
         case(4, 1, 4, 4, causal, large=90.0),
         case(6, 3, 4, 5, in_one_head),
         low(),
+        quiet(),
     ]
 
 
@@ -1332,6 +1432,12 @@ class _Zero(MaskedMultiHeadAttention):
 class _ZeroTimesInfinity(MaskedMultiHeadAttention):
     def share(self, scores, mask):
         return (scores + ~mask * -math.inf).softmax(-1)
+
+
+class _ZeroTakenForHidden(MaskedMultiHeadAttention):
+    def share(self, scores, mask):
+        s = scores * mask
+        return s.masked_fill(s == 0, -math.inf).softmax(-1).masked_fill(s == 0, 0.0)
 
 
 class _NoHighest(MaskedMultiHeadAttention):
@@ -1581,6 +1687,11 @@ def _both(**steps: type) -> type:
     return type("Both", (*steps.values(), MaskedMultiHeadAttention), {})
 
 
+class _NaNMadeZeroInTheEnd(_NaN):
+    def forward(self, q, k, v, mask):
+        return super().forward(q, k, v, mask).nan_to_num(0.0)
+
+
 MODULE_SLIPS = [
     ("no scale", {"scale": _NoScale}, "Divide the scores by the root of d_k."),
     ("divided by the root of d_model", {"scale": _ScaleByModel}, "Divide by the root of d_k."),
@@ -1615,6 +1726,18 @@ MODULE_BUT = [
 
 
 MODULE_MISTAKES = mistakes(
+    ("the first sentence's mask for all", _changed_module(share=lambda self, scores, mask: (
+        MaskedMultiHeadAttention.share(self, scores, mask[:1] if mask.dim() == 4 else mask))),
+     "The mask broadcasts to (B, H, T, S), and may be another one for each sentence."),
+    ("the softmax taken twice", _changed_module(share=lambda self, scores, mask: (
+        MaskedMultiHeadAttention.share(
+            self, MaskedMultiHeadAttention.share(self, scores, mask), mask))),
+     "The weights went through a second softmax, which makes them nearly equal."),
+    ("NaN where there is nothing to look at, made 0 in the output", _NaNMadeZeroInTheEnd,
+     "Make the empty rows zero in the weights, right after the softmax. Behind w_o NaN has spoilt "
+     "what other heads have seen, and backwards it comes again: 0 times NaN is NaN."),
+    ("scores multiplied by the mask, and minus infinity wherever 0 came out", _ZeroTakenForHidden,
+     "A score that may be seen can be 0, too. Put minus infinity in where the mask is False."),
     ("keys and values exchanged", _KeysAndValuesExchanged, "Keys come from k, values from v."),
     *combined(_both, MODULE_SLIPS, but=MODULE_BUT),
     ("no scale", _NoScale,
@@ -1885,6 +2008,7 @@ def decoder_cases() -> list[tuple]:
         (size * torch.randn(*t.shape[:1], h, *2 * t.shape[1:], generator=draw), t, pad)
         for t, h, pad, size in cases
     ]
+    drawn[0][0][0, 0, 3, 1] = 0.0  # a score, like any other
     lowest = torch.rand(1, 1, 3, 3, generator=draw) - 1000.0  # as low as scores may be
     return [*drawn, (lowest, small, 7)]
 
@@ -1928,6 +2052,10 @@ DECODER_BUT = [
         ("equal shares where there is nothing to look at", "NaN where nothing may be seen"),
     ),
 ]
+
+
+def _seen(tokens: Tensor, pad: int) -> Tensor:
+    return (tokens != pad)[:, None, None, :] & _square(tokens.shape[1]).tril()
 
 
 DECODER_MISTAKES = mistakes(
@@ -2033,6 +2161,52 @@ DECODER_MISTAKES = mistakes(
     ("zeros for all", lambda scores, tokens, pad: torch.zeros_like(scores),
      "No weight is left. Is what may be seen hidden, before the softmax or after it? Or is the "
      "line that fills the weights missing?"),
+    *((f"scores multiplied by the mask, and minus infinity wherever 0 came out{words}",
+       lambda scores, tokens, pad, nan=nan: (
+           s := scores * _seen(tokens, pad)
+       ).masked_fill(s == 0, -math.inf).softmax(-1).nan_to_num(nan),
+       "A score that may be seen can be 0, too. Put minus infinity in where the mask is False.")
+      for words, nan in (("", 0.0), (", and NaN where no other did", math.nan))),
+    *((f"zero times minus infinity{words}",
+       lambda scores, tokens, pad, struck=struck: (
+           scores + ~_seen(tokens, pad) * -math.inf
+       ).softmax(-1).masked_fill(~_seen(tokens, pad) & struck, 0.0),
+       "Zero times infinity is NaN, not 0, so what may be seen is lost. Put minus infinity in "
+       "where the mask is False, and leave the rest alone.")
+      for words, struck in (("", False), (", and struck out afterwards", True))),
+    ("the mask added to the scores as 0 and 1, and struck out afterwards",
+     lambda scores, tokens, pad: (
+         _decoder(hide="add")(scores, tokens, pad) * _seen(tokens, pad)),
+     "What is hidden had its share before it was struck out. What is added must be minus infinity "
+     "where a place may not be seen, and 0 elsewhere."),
+    ("exponentials of all scores, the highest not subtracted, and NaN left among what is seen",
+     lambda scores, tokens, pad: _shares(
+         scores.exp().masked_fill(~_seen(tokens, pad), 0.0), 0.0
+     ).masked_fill(~_seen(tokens, pad), 0.0),
+     "Scores may lie between -1,000 and 1,000, and their exponentials are 0 or infinite. "
+     "`softmax` takes care of that."),
+    *((f"the lowest score in place of minus infinity{how}",
+       lambda scores, tokens, pad, struck=struck: scores.masked_fill(
+           ~_seen(tokens, pad), float(scores.min())
+       ).softmax(-1) * (_seen(tokens, pad) | ~torch.tensor(struck)),
+       "The lowest of all scores has a weight, too. Only minus infinity has none.")
+      for how, struck in ((", and struck out afterwards", True), ("", False))),
+    ("the softmax over the heads",
+     lambda scores, tokens, pad: scores.masked_fill(~_seen(tokens, pad), -math.inf).softmax(
+         1).nan_to_num(0.0),
+     "Heads do not share anything: each has a row of weights of its own for every query."),
+    ("what stands behind a padding hidden as well",
+     lambda scores, tokens, pad: masked_weights(
+         scores, _seen(tokens, pad) & (tokens != pad).cumprod(1).bool()[:, None, None, :]),
+     "Padding may also stand in front: a loop has to pass over it, and not to end there."),
+    ("the first head's weights for all",
+     lambda scores, tokens, pad: decoder_weights(scores[:, :1].expand_as(scores), tokens, pad),
+     "Each head has scores of its own."),
+    ("exponentials of all scores, the highest not subtracted, and NaN made 0",
+     lambda scores, tokens, pad: (
+         (e := scores.exp() * _seen(tokens, pad)) / e.sum(-1, keepdim=True)).nan_to_num(0.0),
+     "Scores may lie between -1,000 and 1,000, and their exponentials are 0 or infinite. "
+     "`softmax` takes care of that."),
     ("a position sees neither itself nor the one before it", _decoder(diagonal=-2),
      "`range(t + 1)`, or `tril()`: up to the position itself."),
 )  # fmt: skip
@@ -2487,6 +2661,7 @@ EXERCISES = [
         reference=masked_weights,
         cases=weights_cases,
         mistakes=WEIGHTS_MISTAKES,
+        atol=1e-9,
         invariants=[
             Invariant(
                 "what is hidden gets no weight",
