@@ -144,8 +144,8 @@ def in_sight(
     """Which keys each query may attend to, from the places of both.
 
     Not those behind it in the text; with a window the last `window` up to itself
-    (Beltagy et al. 2020; Jiang et al. 2023) and the first `sinks` (Xiao et al. 2023, who
-    number places within the cache; here they are those of the text).
+    (Beltagy et al. 2020; Jiang et al. 2023) and the first `sinks` (Xiao et al. 2023,
+    who number places within the cache; here they are those of the text).
     Raises TypeError or ValueError for places, a window or sinks that cannot be.
     """
     check_sight(queries, keys, window, sinks)
