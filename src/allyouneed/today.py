@@ -144,7 +144,8 @@ def in_sight(
     """Which keys each query may attend to, from the places of both.
 
     Not those behind it in the text; with a window the last `window` up to itself
-    (Beltagy et al. 2020; Jiang et al. 2023) and the first `sinks` (Xiao et al. 2023).
+    (Beltagy et al. 2020; Jiang et al. 2023) and the first `sinks` (Xiao et al. 2023,
+    who number places within the cache; here they are those of the text).
     Raises TypeError or ValueError for places, a window or sinks that cannot be.
     """
     check_sight(queries, keys, window, sinks)
@@ -372,7 +373,9 @@ def from_llama(state: dict[str, Tensor], config: dict[str, Any]) -> Llama:
     Raises ValueError as `llama_sizes` does, and if a weight is missing, left over or of
     a shape that does not fit.
     """
-    model = Llama(LlamaConfig(**llama_sizes(config)))
+    with torch.device("meta"):  # draws no weights that would be overwritten
+        model = Llama(LlamaConfig(**llama_sizes(config)))
+    model.to_empty(device="cpu")
     try:
         model.load_state_dict(convert_llama(state, model.config.tied))
     except RuntimeError as error:
