@@ -4,11 +4,11 @@
     python experiments/matched.py transformer 0 4e-3 0.1    # one alone: seed, peak rate, dropout
 
 All that `experiments/translator.py` chose for the recurrent net holds for both: the vocabulary, the
-batches, 4,000 updates, Adam, clipping, no label smoothing,
-and of the weights at ten looks those with the lowest validation loss. The Transformer has width
-128, three layers on each side and pre-norm, and a few parameters less. Everything is in float32 and
-decoded greedily. Tried are its rate and dropout, too, and others for both (RUNS). Every training is kept as soon as it is done; those that are there are not run
-again.
+batches, 4,000 updates, Adam, clipping, no label smoothing, and of the weights at ten looks those
+with the lowest validation loss. Its rate and dropout are tried, and others for both (RUNS). The
+Transformer has width 128, three layers on each side and pre-norm, and a few parameters less.
+Everything is in float32 and decoded greedily. Every training is kept as soon as it is done; those
+that are there are not run again.
 """
 
 from __future__ import annotations
@@ -93,7 +93,8 @@ def trained(
     parameters = sum(p.numel() for p in model.parameters())
     return model, {
         "kind": kind, "seed": seed, "peak rate": peak, "dropout": dropout,
-        "parameters": parameters, "target tokens": tokens, "processor seconds": round(seconds), "curve": curve,
+        "parameters": parameters, "target tokens": tokens,
+        "processor seconds": round(seconds), "curve": curve,
     }  # fmt: skip
 
 
