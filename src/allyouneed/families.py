@@ -1,4 +1,4 @@
-"""GPT and BERT: the encoder's layer with another mask and another loss."""
+"""GPT and BERT: the encoder's layer, each with its mask and its loss."""
 
 # Made from notebooks/16_families.ipynb by `make export`: edit the notebook, not this file.
 # fmt: off
