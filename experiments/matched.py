@@ -27,7 +27,7 @@ from record import record
 from torch import nn
 
 from allyouneed import results
-from allyouneed.alignment import Translator, translation_loss
+from allyouneed.alignment import Additive, Translator, translation_loss
 from allyouneed.data import load_pairs
 from allyouneed.decoding import translate
 from allyouneed.evaluation import bleu
@@ -48,9 +48,10 @@ def build(kind: str, seed: int, dropout: float) -> nn.Module:
     torch.manual_seed(seed)
     if kind == "transformer":
         return Transformer(replace(CONFIG, dropout=dropout))
-    score = translator.build("additive").decoder.score
+    width = translator.D_MODEL
+    score = Additive(width, 2 * width, width)
     torch.manual_seed(seed)
-    return Translator(CONFIG.vocab_size, translator.D_MODEL, score, dropout)
+    return Translator(CONFIG.vocab_size, width, score, dropout)
 
 
 def trained(
