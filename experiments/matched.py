@@ -15,10 +15,8 @@ from __future__ import annotations
 
 import copy
 import sys
-import time
 from dataclasses import replace
 from functools import partial
-from itertools import count, islice
 from typing import Any
 
 import torch
@@ -27,11 +25,11 @@ from record import record
 from torch import nn
 
 from allyouneed import results
-from allyouneed.alignment import Additive, Translator, translation_loss
+from allyouneed.alignment import Additive, Translator
 from allyouneed.data import load_pairs
 from allyouneed.decoding import translate
 from allyouneed.evaluation import bleu
-from allyouneed.tokens import PAD, Tokenizer, token_batches
+from allyouneed.tokens import Tokenizer
 from allyouneed.transformer import Transformer, TransformerConfig
 
 RUNS = [  # kind, seed, peak rate, dropout; `translator.py` has ("recurrent", 0, 2e-3, 0.2)
@@ -57,44 +55,20 @@ def build(kind: str, seed: int, dropout: float) -> nn.Module:
 def trained(
     kind: str, seed: int, peak: float, dropout: float, ids: dict[str, list]
 ) -> tuple[nn.Module, dict[str, Any]]:
-    """The loop of `translator.train`, for either."""
-    model, size, updates = build(kind, seed, dropout), translator.MAX_TOKENS, translator.UPDATES
-    adam = torch.optim.Adam(model.parameters(), lr=peak)
-    warmup = translator.WARMUP
-    rate = torch.optim.lr_scheduler.LambdaLR(
-        adam, lambda n: min((n + 1) / warmup, (updates - n) / (updates - warmup))
-    )
-    valid = list(token_batches(ids["valid"], size))
-    batches = (b for epoch in count() for b in token_batches(ids["train"], size, seed, epoch))
-    curve, best, running, tokens, seconds = [], {}, [], 0, 0.0
-    for n, batch in enumerate(islice(batches, updates), start=1):
-        start = time.process_time()
-        loss = translation_loss(model, batch.src, batch.tgt)
-        adam.zero_grad()
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), translator.CLIP)
-        adam.step()
-        rate.step()
-        seconds += time.process_time() - start
-        tokens += int((batch.tgt[:, 1:] != PAD).sum())
-        running.append(loss.item())
-        if n % translator.LOOK_EVERY == 0:
-            look = {
-                "updates": n,
-                "train": round(sum(running) / len(running), 4),
-                "valid": round(translator.valid_loss(model, valid), 4),
-            }
-            print(kind, seed, look, round(seconds), flush=True)
-            running = []
-            if look["valid"] < min((each["valid"] for each in curve), default=float("inf")):
-                best = copy.deepcopy(model.state_dict())
-            curve.append(look)
+    """The best weights of a training as `translator.train` has it, and what it took."""
+    model, curve = build(kind, seed, dropout), []
+    for look in translator.learn(model, ids, peak, seed):
+        print(kind, seed, look, flush=True)
+        tokens, seconds = look.pop("tokens"), look.pop("seconds")
+        curve.append(look)
+        if look["valid"] == min(each["valid"] for each in curve):
+            best = copy.deepcopy(model.state_dict())
     model.load_state_dict(best)
     parameters = sum(p.numel() for p in model.parameters())
     return model, {
         "kind": kind, "seed": seed, "peak rate": peak, "dropout": dropout,
         "parameters": parameters, "target tokens": tokens,
-        "processor seconds": round(seconds), "curve": curve,
+        "processor seconds": seconds, "curve": curve,
     }  # fmt: skip
 
 
@@ -121,10 +95,7 @@ def kept() -> list[dict[str, Any]]:
 def main() -> None:
     torch.set_num_threads(1)
     tok, test = translator.tokenizer(), load_pairs(split="test")
-    ids = {
-        split: [(tok.encode(en), tok.encode(fr)) for en, fr in load_pairs(split=split)]
-        for split in ("train", "valid")
-    }
+    ids = translator.encoded(tok)
     settings = {
         "data": "tatoeba-en-fr", "pairs": len(ids["train"]), "updates": translator.UPDATES,
         "batch tokens": translator.MAX_TOKENS, "warmup": translator.WARMUP,

@@ -15,12 +15,14 @@ import random
 import sys
 import time
 from collections import defaultdict
+from collections.abc import Iterator
 from itertools import count, islice
 
 import torch
 from record import record
 from sacrebleu.metrics import BLEU
 from safetensors.torch import load_file, save_file
+from torch import nn
 
 from allyouneed.alignment import Additive, Translator, translate_greedily, translation_loss
 from allyouneed.data import load_pairs
@@ -58,7 +60,7 @@ def load(name: str) -> Translator:
 
 
 @torch.no_grad()
-def valid_loss(model: Translator, batches: list) -> float:
+def valid_loss(model: nn.Module, batches: list) -> float:
     """Nats per target token on the validation split."""
     model.eval()
     total = sum(translation_loss(model, b.src, b.tgt, reduction="sum").item() for b in batches)
@@ -66,44 +68,54 @@ def valid_loss(model: Translator, batches: list) -> float:
     return total / sum(int((b.tgt[:, 1:] != PAD).sum()) for b in batches)
 
 
-def train(name: str) -> None:
-    tok = tokenizer()
-    pairs, valid = (
-        [(tok.encode(en), tok.encode(fr)) for en, fr in load_pairs(split=split)]
-        for split in ("train", "valid")
-    )
-    valid_batches = list(token_batches(valid, MAX_TOKENS))
-    model = build(name, DROPOUT)
-    adam = torch.optim.Adam(model.parameters(), lr=PEAK_RATE)
+def learn(
+    model: nn.Module, ids: dict[str, list], peak: float = PEAK_RATE, seed: int = SEED
+) -> Iterator[dict[str, float]]:
+    """Train on ids["train"]; at each look the losses (nats per target token) and what it took."""
+    adam = torch.optim.Adam(model.parameters(), lr=peak)
     rate = torch.optim.lr_scheduler.LambdaLR(
         adam, lambda n: min((n + 1) / WARMUP, (UPDATES - n) / (UPDATES - WARMUP))
     )
-    batches = (b for epoch in count() for b in token_batches(pairs, MAX_TOKENS, SEED, epoch))
-    curve, best, running, tokens, seconds = [], float("inf"), [], 0, 0.0
+    valid = list(token_batches(ids["valid"], MAX_TOKENS))
+    batches = (b for epoch in count() for b in token_batches(ids["train"], MAX_TOKENS, seed, epoch))
+    running, tokens, seconds = [], 0, 0.0
     for n, batch in enumerate(islice(batches, UPDATES), start=1):
-        start = time.perf_counter()
+        start = time.process_time()
         loss = translation_loss(model, batch.src, batch.tgt)
         adam.zero_grad()
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), CLIP)
         adam.step()
         rate.step()
-        seconds += time.perf_counter() - start
+        seconds += time.process_time() - start
         tokens += int((batch.tgt[:, 1:] != PAD).sum())
         running.append(loss.item())
-        if n % LOOK_EVERY == 0 or n == UPDATES:
-            look = {
-                "updates": n,
-                "train": round(sum(running) / len(running), 4),
-                "valid": round(valid_loss(model, valid_batches), 4),
-            }
-            curve.append(look)
+        if n % LOOK_EVERY == 0:
+            losses = {"train": sum(running) / len(running), "valid": valid_loss(model, valid)}
+            yield {
+                "updates": n, **{name: round(value, 4) for name, value in losses.items()},
+                "tokens": tokens, "seconds": round(seconds),
+            }  # fmt: skip
             running = []
-            print(name, look, round(seconds), flush=True)
-            if look["valid"] < best:
-                best = look["valid"]
-                weights = {key: value.half() for key, value in model.state_dict().items()}
-                save_file(weights, FOLDER / f"translator-{name}.safetensors")
+
+
+def encoded(tok: Tokenizer) -> dict[str, list]:
+    """The token ids of the pairs that are trained on, and of those that choose the weights."""
+    return {
+        split: [(tok.encode(en), tok.encode(fr)) for en, fr in load_pairs(split=split)]
+        for split in ("train", "valid")
+    }
+
+
+def train(name: str) -> None:
+    model, curve = build(name, DROPOUT), []
+    for look in learn(model, encoded(tokenizer())):
+        print(name, look, flush=True)
+        tokens, seconds = look.pop("tokens"), look.pop("seconds")
+        curve.append(look)
+        if look["valid"] == min(each["valid"] for each in curve):
+            weights = {key: value.half() for key, value in model.state_dict().items()}
+            save_file(weights, FOLDER / f"translator-{name}.safetensors")
     card = {
         "data": "tatoeba-en-fr, split train",
         "license": "LicenseRef-CC-BY-2.0-FR",
@@ -119,7 +131,7 @@ def train(name: str) -> None:
         "command": f"python experiments/translator.py {name}",
         "updates": UPDATES,
         "tokens": tokens,
-        "seconds": round(seconds),
+        "seconds": seconds,
         "tokens_per_second": round(tokens / seconds),
         "curve": curve,
     }
