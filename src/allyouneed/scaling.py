@@ -37,9 +37,9 @@ __all__ = [
     "update_launches",
     "translation_launches",
     "all_reduce_seconds",
+    "parameter_count",
     "validation_seconds",
     "project",
-    "parameter_count",
     "steps_needed",
 ]
 
@@ -191,6 +191,15 @@ def all_reduce_seconds(size: Number, device: Device, n: int) -> Number:
     )
 
 
+def parameter_count(config: TransformerConfig) -> int:
+    """The parameters of a `Transformer`, without building it. Raises
+    TypeError for another config."""
+    check_kind(TransformerConfig, config=config)
+    d, f, N = config.d_model, config.d_ff, config.n_layers
+    layers = N * (12 * d * d + 2 * (2 * d * f + f + d) + 5 * 2 * d)
+    return config.vocab_size * d + layers + (4 * d if config.norm_first else 0)
+
+
 def update_seconds(
     config: TransformerConfig,
     device: Device,
@@ -289,15 +298,6 @@ def project(
     hours = (steps * step + validations * validation) / 3600
     price = None if device.price is None else n * hours * device.price
     return Projection(*found, step, validation, hours, alone / (n * step), price)
-
-
-def parameter_count(config: TransformerConfig) -> int:
-    """The parameters of a `Transformer`, without building it. Raises
-    TypeError for another config."""
-    check_kind(TransformerConfig, config=config)
-    d, f, N = config.d_model, config.d_ff, config.n_layers
-    layers = N * (12 * d * d + 2 * (2 * d * f + f + d) + 5 * 2 * d)
-    return config.vocab_size * d + layers + (4 * d if config.norm_first else 0)
 
 
 def steps_needed(tokens: Number, least: Number, noise: Number) -> Number:
