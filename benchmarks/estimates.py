@@ -68,7 +68,8 @@ def full_run(name: str) -> float:
     run = results.load(name)["data"]["runs"][0]
     s, steps = run["settings"], run["history"][-1]["step"]
     config = TransformerConfig(s["vocabulary"], s["d_model"], s["d_ff"], s["heads"], s["layers"])
-    kind = {"length": 15, "utilisation": SHARE, "validations": s["epochs"], "averaged": s["average"]}
+    looks = {"validations": s["epochs"], "averaged": s["average"]}
+    kind = {"length": 15, "utilisation": SHARE, **looks}
     trained = 3600 * project(config, T4, 1, steps, s["batch_tokens"], **kind).hours
     return trained + PAIR * run["pairs"]["pairs"]
 
