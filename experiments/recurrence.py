@@ -2,21 +2,18 @@
 
 python experiments/recurrence.py recall       accuracy and training steps against distance
 python experiments/recurrence.py bottleneck   repeating a sequence through one fixed vector
-python experiments/recurrence.py clock        time against length: a loop, and one matrix product
 """
 
 from __future__ import annotations
 
 import sys
-import time
-from collections.abc import Callable
 
 import torch
 from record import record
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from allyouneed.recurrent import RNN, recall_batch
+from allyouneed.recurrent import recall_batch
 
 # ---- recall: the first symbol, asked for at the end ----
 
@@ -191,39 +188,6 @@ def bottleneck(seeds: int = 3) -> None:
     record("recurrence_bottleneck", data)
 
 
-# ---- clock: the same arithmetic, one step after another or all at once ----
-
-
-def shortest(run: Callable[[], object], repeats: int) -> float:
-    """The shortest of several times on one core, in milliseconds, without the time of others."""
-    times = []
-    for _ in range(repeats):
-        begin = time.thread_time()
-        run()
-        times.append(time.thread_time() - begin)
-    return round(1000 * min(times), 3)
-
-
-@torch.no_grad()
-def clock() -> None:
-    """A sentence of n vectors of width d: 2 n d^2 multiply-adds, in the loop and the product."""
-    d = 512
-    ours, theirs = RNN(d, d), nn.RNN(d, d, batch_first=True)
-    weight = torch.randn(d, 2 * d)
-    rows = []
-    for n in (8, 16, 32, 64, 128, 256, 512, 1024):
-        x = torch.randn(1, n, d)
-        row = {"n": n, "loop": shortest(lambda x=x: ours(x), 30)}
-        row["nn.RNN"] = shortest(lambda x=x: theirs(x), 30)
-        row["product"] = shortest(lambda x=x: x[0] @ weight, 60)
-        rows.append(row)
-        print(row, flush=True)
-    record(
-        "recurrence_clock",
-        {"d": d, "unit": "milliseconds of one core, shortest of 30 or more", "rows": rows},
-    )
-
-
 if __name__ == "__main__":
     torch.set_num_threads(1)
-    {"recall": recall, "bottleneck": bottleneck, "clock": clock}[sys.argv[1]]()
+    {"recall": recall, "bottleneck": bottleneck}[sys.argv[1]]()

@@ -94,8 +94,8 @@ class Tokenizer(_Vocabulary):
     et al. 2016; section 5.1).
 
     `decode(encode(s)) == s` for text in Unicode's NFC form, whose characters were all
-    seen in training and that does not begin with a space. Raises ValueError unless the
-    special tokens have the ids 0 to 3 and text is cut and glued as here.
+    seen in training, that has no ▁ and does not begin with a space. Raises ValueError
+    unless the special tokens have the ids 0 to 3 and text is cut and glued as here.
     """
 
     @classmethod
@@ -176,6 +176,7 @@ def token_batches(
     is longer than max_tokens.
     """
     check_pairs(pairs)
+    # with the marks; the target first, for we sort by it, and then by the source
     lengths = [(len(tgt) + 2, len(src) + 1) for src, tgt in pairs]
     check_room(max_tokens, max(map(max, lengths)))
     rng = random.Random(f"{seed}/{epoch}")

@@ -1911,7 +1911,7 @@ EXERCISES = [
     Exercise(
         number="4.6",
         title="words in another order",
-        section="Neither order, nor distance, nor length",
+        section="No order, no distance, and shares that shrink",
         reference=reordered,
         cases=order_cases,
         mistakes=ORDER_MISTAKES,
