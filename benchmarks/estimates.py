@@ -63,13 +63,13 @@ def clock() -> float:
     return 31 * 2 * (8 + 64 + 512) * 6 * T4.launch
 
 
-def full_run(name: str, validations: bool) -> float:
-    """One of the runs of chapter 14; chapter 12 has the same without validations."""
+def full_run(name: str) -> float:
+    """One of the runs of chapter 14."""
     run = results.load(name)["data"]["runs"][0]
     s, steps = run["settings"], run["history"][-1]["step"]
     config = TransformerConfig(s["vocabulary"], s["d_model"], s["d_ff"], s["heads"], s["layers"])
-    looks = s["epochs"] * validations
-    kind = {"length": 15, "utilisation": SHARE, "validations": looks, "averaged": s["average"]}
+    looks = {"validations": s["epochs"], "averaged": s["average"]}
+    kind = {"length": 15, "utilisation": SHARE, **looks}
     trained = 3600 * project(config, T4, 1, steps, s["batch_tokens"], **kind).hours
     return trained + PAIR * run["pairs"]["pairs"]
 
@@ -88,7 +88,7 @@ def overview() -> float:
 def own_models() -> float:
     """Chapter 14's runs, those that are wanted unless somebody asks for more."""
     runs = {"captions": "multi30k", "everyday": "tatoeba"}
-    return sum(full_run(runs[name], True) for name in chosen("14_translation", "wanted"))
+    return sum(full_run(runs[name]) for name in chosen("14_translation", "wanted"))
 
 
 def gpt() -> float:
@@ -127,7 +127,6 @@ def parser() -> float:
 ON_A_GPU = {
     "00_overview": overview,
     "02_recurrent": clock,
-    "12_training": lambda: full_run("tatoeba", False),
     "14_translation": own_models,
     "16_families": gpt,
     "17_sparse": long_inputs,

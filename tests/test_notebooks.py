@@ -125,7 +125,7 @@ def test_colab_is_asked_for_a_gpu_where_it_serves(file):
 def test_what_a_gpu_gave_is_that_of_the_same_cell(file):
     """One cell of a notebook wants a GPU or shows what it said on one: benchmarks/gpu.py."""
     sources = [cell.source for cell in code_cells(file) if "on_a_gpu(" in cell.source]
-    assert len(sources) == (execute.chapter(file) in (2, 12, 16, 18))
+    assert len(sources) == (execute.chapter(file) in (2, 16, 18))
     for source in sources:
         assert "else:\n    print(" in source and f'results.on_a_gpu("{file.stem}"))' in source
 

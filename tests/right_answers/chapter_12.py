@@ -245,7 +245,7 @@ def grad_in_place(logits, targets, smoothing):
 
 
 RIGHT = {
-    "12.1": [[1, 1, 0, -1], (1.0, 1.0, 0.0, -1.0), torch.tensor([1, 1, 0, -1])],
+    "12.1": [[1, 1, 0], (1.0, 1.0, 0.0), torch.tensor([1, 1, 0])],
     "12.2": [loss_distribution, loss_two_parts, loss_loops, loss_where],
     "12.3": [rate_wave, rate_two_lines, rate_late, rate_parabola],
     "12.4": [adam_pytorch, adam_in_place, adam_lerp, adam_numpy],

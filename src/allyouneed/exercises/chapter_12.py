@@ -49,14 +49,6 @@ QUESTIONS = (
         -1: ("more tokens held to help without smoothing",
              "Without smoothing the lowest loss is 0, whatever V is."),
     }),
-    (-1, {
-        0: ("the gap held to stay",
-            "At the best the probabilities are those that are asked for. Their quotient is the "
-            "exponential of the gap, and it falls when more is asked of the wrong tokens."),
-        1: ("the gap held to grow",
-            "More smoothing asks for more of the wrong tokens, so the right logit may stand out "
-            "less."),
-    }),
 )  # fmt: skip
 
 
