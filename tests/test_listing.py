@@ -170,7 +170,6 @@ def f(x):
     # of the first
     if x:
         a = g(x)
-
     if x:
         return 1
     # of the loop
