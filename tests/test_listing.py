@@ -112,7 +112,7 @@ MACHINE = [
 
 @pytest.mark.parametrize("norm_first", [False, True])
 def test_the_plain_machine_computes_the_same(norm_first):
-    code = listing.plain(*MACHINE).code
+    code = listing.plainly(*MACHINE).code
     room = {
         "__name__": "__main__",
         "math": math,
@@ -140,13 +140,13 @@ def test_the_plain_machine_computes_the_same(norm_first):
 
 
 def test_what_a_plain_listing_leaves_out():
-    code = listing.plain(*MACHINE).code
+    code = listing.plainly(*MACHINE).code
     for name in (*listing.PLAIN, *listing.WRITTEN_OUT, "AttentionMaps", "fused", ".to("):
         assert name not in code, name
     assert max(map(len, code.splitlines())) <= listing.WIDTH
-    text = listing.plain(attention)._repr_markdown_()
+    text = listing.plainly(attention)._repr_markdown_()
     assert "10 lines of docstrings, returned\n# weights and the fast path\n" in text
-    assert listing.plain(sublayers.Residual).code == listing.of(sublayers.Residual).code
+    assert listing.plainly(sublayers.Residual).code == listing.of(sublayers.Residual).code
 
 
 OPTIONS = """\

@@ -2,8 +2,8 @@
 
 Written by hand. `listing.of(attention)` is the last line of a cell; below it stands the code that
 runs, coloured, without docstrings and without the checks of arguments. How many lines are left out
-stands at its head. The text is `listing.of(attention).code`. `listing.plain(attention)` also leaves
-out what the paper's machine does without, the options in `PLAIN`.
+stands at its head. The text is `listing.of(attention).code`. `listing.plainly(attention)` also
+leaves out what the paper's machine does without, the options in `PLAIN`.
 """
 
 from __future__ import annotations
@@ -259,7 +259,7 @@ def of(*things: Callable) -> Listing:
     return Listing(*things)
 
 
-def plain(*things: Callable) -> Listing:
+def plainly(*things: Callable) -> Listing:
     """The source of functions and classes with the options in `PLAIN` at their values.
 
     The arguments of options are left out, with the branches that are not taken; so are calls of
