@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import inspect
+import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
 
-from allyouneed import listing
+from allyouneed import attention as attention_module
+from allyouneed import listing, masks, multihead, positions, sublayers, transformer
 from allyouneed.attention import attention
 from allyouneed.positions import LearnedPositions
+from allyouneed.tokens import BOS, EOS, PAD
 from allyouneed.transformer import TransformerConfig
 
 SOURCE = '''\
@@ -92,3 +99,86 @@ def test_what_a_notebook_gets():
 def test_what_has_no_source():
     with pytest.raises(TypeError, match="things: expected functions or classes, got builtin"):
         listing.of(len)
+
+
+MACHINE = [
+    positions.sinusoids, positions.SinusoidalPositions, attention_module.masked_softmax, attention,
+    multihead.split_heads, multihead.merge_heads, multihead.MultiHeadAttention,
+    masks.padding_mask, masks.causal_mask, sublayers.FeedForward, sublayers.LayerNorm,
+    sublayers.Residual, TransformerConfig, transformer.EncoderLayer, transformer.Encoder,
+    transformer.DecoderLayer, transformer.Decoder, transformer.Transformer,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("norm_first", [False, True])
+def test_the_plain_machine_computes_the_same(norm_first):
+    code = listing.plainly(*MACHINE).code
+    room = {
+        "__name__": "__main__",
+        "math": math,
+        "torch": torch,
+        "nn": nn,
+        "F": F,
+        "Tensor": Tensor,
+    }
+    room |= {"Callable": Callable, "dataclass": dataclass, "PAD": PAD}
+    exec("from __future__ import annotations\n" + code, room)
+    config = TransformerConfig(20, 16, 32, 2, 2, 0.0, norm_first)
+    torch.manual_seed(0)
+    model = transformer.Transformer(config)
+    torch.manual_seed(0)
+    plain = room["Transformer"](room["TransformerConfig"](**vars(config)))
+    for a, b in zip(model.parameters(), plain.parameters(), strict=True):
+        assert torch.equal(a, b)  # it begins with the same numbers
+    src = torch.tensor([[5, 6, 7, EOS], [8, EOS, PAD, PAD]])
+    tgt = torch.tensor([[BOS, 9, 10], [BOS, 11, PAD]])
+    for one in (model, plain):
+        one(src, tgt).square().sum().backward()
+    assert torch.allclose(model(src, tgt), plain(src, tgt), atol=1e-5)
+    for a, b in zip(model.parameters(), plain.parameters(), strict=True):
+        torch.testing.assert_close(a.grad, b.grad, rtol=1e-4, atol=1e-3)
+
+
+def test_what_a_plain_listing_leaves_out():
+    code = listing.plainly(*MACHINE).code
+    for name in (*listing.PLAIN, *listing.WRITTEN_OUT, "AttentionMaps", "fused", ".to("):
+        assert name not in code, name
+    assert max(map(len, code.splitlines())) <= listing.WIDTH
+    text = listing.plainly(attention)._repr_markdown_()
+    assert "10 lines of docstrings, returned\n# weights and the fast path\n" in text
+    assert listing.plainly(sublayers.Residual).code == listing.of(sublayers.Residual).code
+
+
+OPTIONS = """\
+def f(x, maps=None):
+    # of the first
+    if maps is None and x:
+        a = g(x, maps and maps[0])  # gone with its line
+
+    fuse = x
+    if fuse:
+        return 0
+    elif x:
+        return 1
+    # of the loop
+    for y in x:
+        z = y if not maps else 'w'
+    return x.to(3), z
+"""
+WITHOUT = """\
+def f(x):
+    # of the first
+    if x:
+        a = g(x)
+    if x:
+        return 1
+    # of the loop
+    for y in x:
+        z = y
+    return x, z"""
+
+
+def test_options_of_every_form():
+    work = listing.Plain({})
+    assert work.text(OPTIONS.rstrip()) == WITHOUT
+    assert work.out == {"returned weights", "fused products", "changes of type"}

@@ -52,11 +52,11 @@ FRAMES = [
 ]
 BOXES = [
     Box(20, 34, 202, 28, "concat, linear", 7, BLUE),
-    Box(40, 70, 162, 25, "sum of the values V", 4, GREEN),
+    Box(40, 70, 162, 25, "weighted sum of V", 4, GREEN),
     Box(40, 98, 162, 25, "softmax", 4, BLUE),
     Box(40, 126, 162, 25, "mask", 8, BLUE),
     Box(40, 154, 162, 25, "divide by √dₖ", 6, BLUE),
-    Box(40, 182, 162, 25, "scores: Q times K", 4, ORANGE),
+    Box(40, 182, 162, 25, "scores: Q Kᵀ", 4, ORANGE),
     Box(20, 217, 202, 28, "linear: to Q, K and V", 5, BLUE),
     Box(E, 298, COLUMN, 25, "add & norm", 10, GREY),
     Box(E, 329, COLUMN, 40, "feed-forward", 10, GREEN),
@@ -88,7 +88,7 @@ MORE = {  # what chapters without a box are about, by the words of boxes
     3: ["multi-head|cross-attention"],
     15: ATTENTION,
     16: ["masked multi-head|self-attention", "multi-head|self-attention"],
-    17: ["scores: Q times K", "mask", "softmax", "sum of the values V"],
+    17: ["scores: Q Kᵀ", "mask", "softmax", "weighted sum of V"],
     20: ["add & norm", "feed-forward", "+ positions", *ATTENTION],
 }  # fmt: skip
 ARROWS = [  # the stream upwards, the branches round each sub-layer, the memory; points x,y
