@@ -1,4 +1,4 @@
-"""Tokens: sentences become ids by byte-pair encoding, and pairs of them padded batches."""
+"""Sentences become ids by byte-pair encoding, and pairs of them padded batches."""
 
 # Made from notebooks/01_tokens.ipynb by `make export`: edit the notebook, not this file.
 # fmt: off
