@@ -22,7 +22,7 @@ from allyouneed.checks import (
     check_width,
 )
 
-__all__ = ["layer_norm", "LayerNorm", "Residual", "FeedForward"]
+__all__ = ["layer_norm", "LayerNorm", "FeedForward", "Residual"]
 
 
 def layer_norm(
@@ -62,6 +62,30 @@ class LayerNorm(nn.Module):
         return F.layer_norm(x, self.gamma.shape, self.gamma, self.beta, self.eps)
 
 
+class FeedForward(nn.Module):
+    """max(0, x W_1 + b_1) W_2 + b_2 at every position alike: Vaswani et
+    al. (2017), equation (2).
+
+    `activation` may be another function than max(0, .), as `F.gelu` in chapter 16.
+    Raises ValueError if d_model or d_ff is not at least 1.
+    """
+
+    def __init__(
+        self, d_model: int, d_ff: int, activation: Callable[[Tensor], Tensor] = F.relu
+    ):
+        super().__init__()
+        check_sizes(d_model=d_model, d_ff=d_ff)
+        check_function(activation=activation)
+        self.w_1 = nn.Linear(d_model, d_ff)
+        self.w_2 = nn.Linear(d_ff, d_model)
+        self.activation = activation
+
+    def forward(self, x: Float[Tensor, "... D"]) -> Float[Tensor, "... D"]:
+        """Raises TypeError for integers, ValueError for another width."""
+        check_width(x, self.w_1)
+        return self.w_2(self.activation(self.w_1(x)))
+
+
 class Residual(nn.Module):
     """LayerNorm(x + Dropout(Sublayer(x))), post-norm: Vaswani et al.
     (2017), sections 3.1 and 5.4.
@@ -93,27 +117,3 @@ class Residual(nn.Module):
         check_sublayer(y, x)
         y = x + self.dropout(y)
         return y if self.norm_first else self.norm(y)
-
-
-class FeedForward(nn.Module):
-    """max(0, x W_1 + b_1) W_2 + b_2 at every position alike: Vaswani et
-    al. (2017), equation (2).
-
-    `activation` may be another function than max(0, .), as `F.gelu` in chapter 16.
-    Raises ValueError if d_model or d_ff is not at least 1.
-    """
-
-    def __init__(
-        self, d_model: int, d_ff: int, activation: Callable[[Tensor], Tensor] = F.relu
-    ):
-        super().__init__()
-        check_sizes(d_model=d_model, d_ff=d_ff)
-        check_function(activation=activation)
-        self.w_1 = nn.Linear(d_model, d_ff)
-        self.w_2 = nn.Linear(d_ff, d_model)
-        self.activation = activation
-
-    def forward(self, x: Float[Tensor, "... D"]) -> Float[Tensor, "... D"]:
-        """Raises TypeError for integers, ValueError for another width."""
-        check_width(x, self.w_1)
-        return self.w_2(self.activation(self.w_1(x)))
