@@ -145,40 +145,44 @@ def test_what_a_plain_listing_leaves_out():
         assert name not in code, name
     assert max(map(len, code.splitlines())) <= listing.WIDTH
     text = listing.plainly(attention)._repr_markdown_()
-    assert "10 lines of docstrings, returned\n# weights and the fast path\n" in text
+    assert "attention.py, without returned weights and the fast path\n\ndef" in text
     assert listing.plainly(sublayers.Residual).code == listing.of(sublayers.Residual).code
 
 
 OPTIONS = """\
-def f(x, maps=None):
+def f(x, y: int = 1, maps=None) -> int | tuple[int, int]:
     # of the first
-    if maps is None and x:
-        a = g(x, maps and maps[0])  # gone with its line
+    if maps is None:
+        # of the inner one
+        a = g(x, maps and maps[0])
 
-    fuse = x
-    if fuse:
+    half_on_cpu = x
+    for y in x:
+        z = "w" if not maps else y
+    if maps and x:
         return 0
-    elif x:
-        return 1
-    # of the loop
-    for y in x:
-        z = y if not maps else 'w'
     return x.to(3), z
-"""
+    return 1
+
+
+def untouched(x):
+    return [x,
+            'x']"""
 WITHOUT = """\
-def f(x):
-    # of the first
-    if x:
-        a = g(x)
-    if x:
-        return 1
-    # of the loop
+def f(
+    x, y: int = 1
+) -> int:
+    # of the inner one
+    a = g(x)
     for y in x:
-        z = y
-    return x, z"""
+        z = "w"
+    return x, z
+
+
+def untouched(x):
+    return [x,
+            'x']"""
 
 
 def test_options_of_every_form():
-    work = listing.Plain({})
-    assert work.text(OPTIONS.rstrip()) == WITHOUT
-    assert work.out == {"returned weights", "fused products", "changes of type"}
+    assert listing.plain_text(OPTIONS, {}) == WITHOUT

@@ -3,7 +3,7 @@
 Written by hand. `listing.of(attention)` is the last line of a cell; below it stands the code that
 runs, coloured, without docstrings and without the checks of arguments. How many lines are left out
 stands at its head. The text is `listing.of(attention).code`. `listing.plainly(attention)` also
-leaves out what the paper's machine does without, the options in `PLAIN`.
+leaves out what the paper's machine does without, the options in `PLAIN`; its head names these.
 """
 
 from __future__ import annotations
@@ -61,179 +61,142 @@ def shortened(source: str) -> tuple[str, Counter[str]]:
     return re.sub(r"\n\n\n+(?= )", "\n\n", text).rstrip(), count
 
 
-PLAIN = {  # options, the values at which a plain listing has them, and what is left out so
-    "return_weights": (False, "returned weights"),
-    "maps": (None, "returned weights"),
-    "self_maps": (None, "returned weights"),
-    "cross_maps": (None, "returned weights"),
-    "half_on_cpu": (True, "the fast path"),  # what is spelled out stands under this name
-    "fuse": (False, "fused products"),
+PLAIN = {  # options, and the values at which a plain listing has them
+    "return_weights": False,
+    "maps": None,
+    "self_maps": None,
+    "cross_maps": None,
+    "half_on_cpu": True,  # what is spelled out stands under this name
+    "fuse": False,
 }
-DROPPED = {"to": "changes of type"}  # methods whose calls are left out
 WRITTEN_OUT = ("attend_to", "project_qkv")  # functions that stand where they are called
+NAMED = {  # what the head says is left out, and in what it stood
+    "return_weights": "returned weights",
+    "maps": "returned weights",
+    "half_on_cpu": "the fast path",
+    "project_qkv": "fused products",
+    ".to(": "changes of type",
+}
+
+
+def decided(node: ast.expr) -> tuple[object, ...]:
+    """The value of an expression that the options decide, in a tuple, or else none."""
+    if not any(isinstance(each, ast.Name) and each.id in PLAIN for each in ast.walk(node)):
+        return ()
+    try:
+        return (eval(ast.unparse(node), {"__builtins__": {}} | PLAIN),)
+    except NameError:  # it needs more than the options
+        return ()
+
+
+class Plain(ast.NodeTransformer):
+    """Functions with the options at their values; `functions` are those of their module."""
+
+    def __init__(self, functions: Mapping[str, object]):
+        self.functions = functions
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
+        self.generic_visit(node)
+        if options := len({each.arg for each in node.args.args} & set(PLAIN)):  # they stand last
+            del node.args.args[-options:], node.args.defaults[-options:]
+            node.returns = getattr(node.returns, "left", node.returns)  # without `| tuple[...]`
+        for i, one in enumerate(node.body):
+            if isinstance(one, ast.Return):
+                del node.body[i + 1 :]
+        return node
+
+    def visit_If(self, node: ast.If | ast.IfExp) -> ast.AST | list[ast.stmt]:
+        self.generic_visit(node)
+        value = decided(node.test)
+        return (node.body if value[0] else node.orelse) if value else node
+
+    visit_IfExp = visit_If
+
+    def visit_Assign(self, node: ast.Assign) -> ast.AST | None:
+        return None if getattr(node.targets[0], "id", None) in PLAIN else self.generic_visit(node)
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        self.generic_visit(node)
+        node.args = [each for each in node.args if not decided(each)]
+        name = getattr(node.func, "id", getattr(node.func, "attr", None))
+        if name == "to":
+            return node.func.value
+        if name in WRITTEN_OUT:
+            source = inspect.getsource(inspect.unwrap(self.functions[name]))
+            function = self.visit(ast.parse(source).body[0])
+            given = dict(zip((a.arg for a in function.args.args), node.args, strict=False))
+            return Placed(given).visit(function.body[-1].value)
+        return node
+
+
+class Placed(ast.NodeTransformer):
+    """An expression with what a function is given in place of its arguments."""
+
+    def __init__(self, given: Mapping[str, ast.expr]):
+        self.given = given
+
+    def visit_Name(self, node: ast.Name) -> ast.AST:
+        return self.given.get(node.id, node)
+
+
+def plain_text(source: str, functions: Mapping[str, object]) -> str:
+    """Source with the options at their values; what they do not change stays as it is."""
+    lines = source.split("\n")
+    found = [one for one in ast.walk(ast.parse(source)) if isinstance(one, ast.FunctionDef)]
+    for old in sorted(found, key=lambda one: -one.lineno):  # from below: the numbers above stay
+        new = Plain(functions).visit(copy.deepcopy(old))
+        if ast.dump(new) == ast.dump(old):
+            continue
+        same = len(new.args.args) == len(old.args.args)
+        text = lines[old.lineno - 1 : old.body[0].lineno - 1] if same else signature(new)
+        for one in new.body:
+            text += statement(one, lines, " " * (old.col_offset + 4))
+        lines[old.lineno - 1 : old.end_lineno] = text
+    return "\n".join(lines)
 
 
 def unparsed(node: ast.AST) -> str:
     return re.sub(r"'([^'\"]*)'", r'"\1"', ast.unparse(node))  # quotes as the package has them
 
 
-def known(node: ast.expr) -> tuple[object] | None:
-    """The value of an expression that the options decide, in a tuple, or None."""
-    if isinstance(node, ast.Constant) and hasattr(node, "option"):
-        return (node.value,)
-    if isinstance(node, ast.Name) and node.id in PLAIN:
-        return (PLAIN[node.id][0],)
-    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
-        value = known(node.operand)
-        return value and (not value[0],)
-    if isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.Is):  # `... is None`
-        value = known(node.left)
-        return value and (value[0] is ast.literal_eval(node.comparators[0]),)
-    if isinstance(node, ast.BoolOp):
-        either, values = isinstance(node.op, ast.Or), [known(each) for each in node.values]
-        decisive = [v for v in values if v and bool(v[0]) is either]
-        return decisive[0] if decisive else values[-1] if all(values) else None
-    return None
+def statement(one: ast.stmt, lines: list[str], pad: str) -> list[str]:
+    """A statement with the comment above it: its own lines if it has not changed."""
+    text = textwrap.dedent("\n".join(lines[one.lineno - 1 : one.end_lineno]))
+    if ast.dump(ast.parse(text).body[0]) != ast.dump(one):
+        text = unparsed(one)
+        if isinstance(one, ast.Return) and isinstance(one.value, ast.Tuple):
+            text = f"return {', '.join(map(unparsed, one.value.elts))}"
+    above = lines[one.lineno - 2].lstrip()
+    return [pad + line for line in ([above] if above.startswith("#") else []) + text.split("\n")]
 
 
-class Plain(ast.NodeTransformer):
-    """Expressions with the options of `PLAIN` at their values; `out` is what was left out."""
-
-    def __init__(self, functions: Mapping[str, object]):
-        self.functions, self.out = functions, set()
-
-    def visit(self, node: ast.AST) -> ast.AST:
-        if isinstance(node, ast.expr) and not isinstance(node, ast.Constant):
-            if value := known(node):
-                names = (n.id for n in ast.walk(node) if isinstance(n, ast.Name))
-                self.out |= {PLAIN[name][1] for name in names if name in PLAIN}
-                constant = ast.Constant(value[0])
-                constant.option = True
-                return constant
-        return super().visit(node)
-
-    def visit_BoolOp(self, node: ast.BoolOp) -> ast.AST:
-        self.generic_visit(node)
-        node.values = [each for each in node.values if not hasattr(each, "option")]
-        return node.values[0] if len(node.values) == 1 else node
-
-    def visit_IfExp(self, node: ast.IfExp) -> ast.AST:
-        if value := known(self.visit(node.test)):
-            return self.visit(node.body if value[0] else node.orelse)
-        return self.generic_visit(node)
-
-    def visit_Call(self, node: ast.Call) -> ast.AST:
-        self.generic_visit(node)
-        name = getattr(node.func, "id", getattr(node.func, "attr", None))
-        while node.args and hasattr(node.args[-1], "option"):
-            node.args.pop()
-        if name in DROPPED and isinstance(node.func, ast.Attribute):
-            self.out.add(DROPPED[name])
-            return node.func.value
-        if name in WRITTEN_OUT:
-            source = shortened(inspect.getsource(inspect.unwrap(self.functions[name])))[0]
-            function = ast.parse(self.text(source)).body[0]
-            places = dict(zip((a.arg for a in function.args.args), node.args, strict=False))
-            return Placed(places).visit(function.body[-1].value)
-        return node
-
-    def text(self, source: str) -> str:
-        return "\n".join(self.block(ast.parse(source).body, source.split("\n"), 0)[0])
-
-    def block(self, body: list[ast.stmt], lines: list[str], done: int) -> tuple[list[str], bool]:
-        """Statements as lines, from line `done` of the source on; whether the last returns."""
-        result: list[str] = []
-        for one in body:
-            first = min([one.lineno, *(d.lineno for d in getattr(one, "decorator_list", []))]) - 1
-            before, done = lines[done:first], one.end_lineno
-            shown, returns = self.statement(one, lines, first)
-            if shown:
-                result += [*before, *shown]
-            if returns:
-                return result, True
-        return result, False
-
-    def statement(self, one: ast.stmt, lines: list[str], first: int) -> tuple[list[str], bool]:
-        test = self.visit(copy.deepcopy(one.test)) if isinstance(one, ast.If) else None
-        if test and (value := known(test)):
-            taken = one.body if value[0] else one.orelse
-            shown, returns = self.block(taken, lines, taken[0].lineno - 1) if taken else ([], False)
-            if taken and taken[0].col_offset == one.col_offset:  # an `elif`
-                return [line.replace("elif", "if", 1) for line in shown[:1]] + shown[1:], returns
-            return [line.removeprefix("    ") for line in shown], returns
-        if isinstance(one, ast.Assign) and getattr(one.targets[0], "id", None) in PLAIN:
-            self.out.add(PLAIN[one.targets[0].id][1])
-            return [], False
-        if inside := getattr(one, "body", None):
-            start = inside[0].lineno - 1
-            while not lines[start - 1].strip() or lines[start - 1].lstrip().startswith("#"):
-                start -= 1
-            head = lines[first:start]
-            if isinstance(one, ast.FunctionDef):
-                head = self.signature(one) or head
-            elif test and ast.dump(test) != ast.dump(one.test):
-                head = [" " * one.col_offset + f"if {unparsed(test)}:"]
-            end = inside[-1].end_lineno
-            return head + self.block(inside, lines, start)[0] + lines[end : one.end_lineno], False
-        written, returns = lines[first : one.end_lineno], isinstance(one, ast.Return)
-        plain = self.visit(copy.deepcopy(one))
-        if ast.dump(plain) == ast.dump(one):
-            return written, returns
-        text = unparsed(plain)
-        if returns and isinstance(plain.value, ast.Tuple):
-            text = f"return {unparsed(plain.value)[1:-1]}"
-        return [" " * one.col_offset + text], returns
-
-    def signature(self, function: ast.FunctionDef) -> list[str] | None:
-        """The head of a function without its options, or None if it has none."""
-        given = function.args.args
-        if not (options := {a.arg for a in given} & set(PLAIN)):
-            return None
-        self.out |= {PLAIN[name][1] for name in options}
-        values = [None] * (len(given) - len(function.args.defaults)) + function.args.defaults
-        pairs = [(a, v) for a, v in zip(given, values, strict=True) if a.arg not in options]
-        parts = [unparsed(a) + (f" = {unparsed(v)}" if v else "") for a, v in pairs]
-        gives = function.returns
-        if isinstance(gives, ast.BinOp) and unparsed(gives.right).startswith("tuple"):
-            gives = gives.left  # with an option the function gives more
-        start = f"def {function.name}("
-        end = f") -> {unparsed(gives)}:" if gives else "):"
-        room, pad = WIDTH - function.col_offset, " " * function.col_offset
-        if len(start + ", ".join(parts) + end) <= room:
-            return [pad + start + ", ".join(parts) + end]
-        if len(", ".join(parts)) <= room - 4:
-            parts = [", ".join(parts)]
-        else:
-            parts = [f"{part}," for part in parts]
-        return [pad + start, *(f"{pad}    {part}" for part in parts), pad + end]
-
-
-class Placed(ast.NodeTransformer):
-    """The body of a function with what it is given in place of its arguments."""
-
-    def __init__(self, places: Mapping[str, ast.expr]):
-        self.places = places
-
-    def visit_Name(self, node: ast.Name) -> ast.AST:
-        return self.places.get(node.id, node)
+def signature(function: ast.FunctionDef) -> list[str]:
+    """The head of a function as lines: the arguments in one, or one a line."""
+    arguments = function.args
+    parts = [unparsed(each) for each in arguments.args]
+    for i, value in enumerate(reversed(arguments.defaults), 1):
+        parts[-i] += f" = {unparsed(value)}"
+    pad, inside = " " * function.col_offset, ", ".join(parts)
+    below = [inside] if len(pad + inside) <= WIDTH - 4 else [f"{part}," for part in parts]
+    end = f") -> {unparsed(function.returns)}:"
+    return [pad + line for line in (f"def {function.name}(", *("    " + x for x in below), end)]
 
 
 class Listing:
     """Functions and classes of the package as text; a notebook shows it coloured."""
 
     def __init__(self, *things: Callable, plain: bool = False):
-        pieces, modules, count, more = [], [], Counter(), set()
+        pieces, modules, count, options = [], [], Counter(), set()
         for thing in things:
             text, out = shortened(inspect.getsource(inspect.unwrap(thing)))
-            if plain:
-                work = Plain(vars(sys.modules[thing.__module__]))
-                text = work.text(text)
-                more |= work.out
-            pieces.append(text)
             count += out
+            if plain:
+                options |= {what for name, what in NAMED.items() if name in text}
+                text = plain_text(text, vars(sys.modules[thing.__module__]))
+            pieces.append(text)
             modules.append(thing.__module__.replace(".", "/") + ".py")
-        out = [f"{n} line{'s' * (n > 1)} of {kind}" for kind, n in sorted(count.items())]
-        out += sorted(more)
+        lines = [f"{n} line{'s' * (n > 1)} of {kind}" for kind, n in sorted(count.items())]
+        out = sorted(options) if plain else lines
         without = " and ".join([", ".join(out[:-1]), out[-1]] if len(out) > 1 else out)
         head = (
             "# " + ", ".join(dict.fromkeys(modules)) + (f", without {without}" if without else "")
@@ -262,9 +225,9 @@ def of(*things: Callable) -> Listing:
 def plainly(*things: Callable) -> Listing:
     """The source of functions and classes with the options in `PLAIN` at their values.
 
-    The arguments of options are left out, with the branches that are not taken; so are calls of
-    `DROPPED`; the functions in `WRITTEN_OUT` stand where they are called. What is left out stands
-    at the head. All else is as in `of`, and it runs. Raises TypeError for what has no source.
+    The arguments of options are left out, with the branches that are not taken, and so are changes
+    of type; the functions in `WRITTEN_OUT` stand where they are called. The head names these. All
+    else is as in `of`, and it runs. Raises TypeError for what has no source.
     """
     check_source(*things)
     return Listing(*things, plain=True)
