@@ -255,7 +255,7 @@ def validation_seconds(
     sentences: int = 3_000,
     length: Number = 30,
 ) -> Number:
-    """Seconds of a validation, as equation (19.10) counts it: checkpoints and sentences.
+    """Seconds of a validation, for (19.10): it writes checkpoints and translates.
 
     `sentences` are translated greedily, 64 at a time, of which the longest gets
     `2 * length` tokens; 3,000 are newstest2013.
