@@ -134,7 +134,7 @@ class Device:
     `link` and `network` are what it can send to others in its machine and in other
     machines, each way; `per_machine` share a machine. A message has a `delay`, however
     short it is. Its host needs `launch` seconds (c) to send it an operation, and
-    writes, hashes or adds up `host` bytes a second (H). These three are assumptions.
+    writes, hashes or adds up `host` bytes a second. These three are assumptions.
     `price` is what an hour costs, in whatever money; None is unknown.
     """
 
@@ -222,7 +222,8 @@ def update_seconds(
     rounds = 1.5 if sharded else 1
     send = 4 * rounds * (P - last), 4 * rounds * last
     rest, end = (all_reduce_seconds(size, device, n) for size in send)
-    exposed = end + max(0.0, rest - 2 / 3 * max(products, host) / parts)
+    backward = max(2 / 3 * products / parts, 50 * config.n_layers * device.launch)
+    exposed = end + max(0.0, rest - backward)  # behind the last part's alone
     return compute, host, rest + end, exposed, max(compute, host) + exposed
 
 
@@ -254,7 +255,7 @@ def validation_seconds(
     sentences: int = 3_000,
     length: Number = 30,
 ) -> Number:
-    """Seconds of a validation, with the checkpoints that it averages: equation (19.10).
+    """Seconds of a validation, for (19.10): it writes checkpoints and translates.
 
     `sentences` are translated greedily, 64 at a time, of which the longest gets
     `2 * length` tokens; 3,000 are newstest2013.

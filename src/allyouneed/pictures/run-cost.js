@@ -43,7 +43,7 @@ function update(d, layers, tokens, n, device, { vocabulary, length, utilisation,
   const last = vocabulary * d;
   const rest = allReduce(4 * (P - last), device, n);
   const exposed = allReduce(4 * last, device, n) +
-    Math.max(0, rest - 2 / 3 * Math.max(products, host));
+    Math.max(0, rest - Math.max(2 / 3 * products, 50 * layers * device.launch));
   return { compute, host, exposed, step: Math.max(compute, host) + exposed };
 }
 
