@@ -222,8 +222,9 @@ def update_seconds(
     rounds = 1.5 if sharded else 1
     send = 4 * rounds * (P - last), 4 * rounds * last
     rest, end = (all_reduce_seconds(size, device, n) for size in send)
-    backward = max(2 / 3 * products / parts, 50 * config.n_layers * device.launch)
-    exposed = end + max(0.0, rest - backward)  # behind the last part's alone
+    backward = 2 / 3 * products / parts, 50 * config.n_layers * device.launch
+    others = max(compute - backward[0], host - backward[1])
+    exposed = end + max(0.0, others + rest - max(compute, host))
     return compute, host, rest + end, exposed, max(compute, host) + exposed
 
 

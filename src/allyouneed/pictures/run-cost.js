@@ -40,10 +40,11 @@ function update(d, layers, tokens, n, device, { vocabulary, length, utilisation,
   const products = Math.max(work / (n * utilisation * device.flops), 6 * P / device.bandwidth);
   const compute = products + 28 * P / device.bandwidth;
   const host = (94 + 89 * layers) * device.launch + tokens / n / loading;
+  const others = Math.max(compute - 2 / 3 * products, host - 50 * layers * device.launch);
   const last = vocabulary * d;
   const rest = allReduce(4 * (P - last), device, n);
   const exposed = allReduce(4 * last, device, n) +
-    Math.max(0, rest - Math.max(2 / 3 * products, 50 * layers * device.launch));
+    Math.max(0, others + rest - Math.max(compute, host));
   return { compute, host, exposed, step: Math.max(compute, host) + exposed };
 }
 
