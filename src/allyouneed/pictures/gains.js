@@ -1,5 +1,5 @@
 // What a change of one part gains: the reader's guess beside what three seeds have measured.
-// data: changes [{name, before, after, gains}], in nats; spread, of seeds of one and the same net;
+// data: changes [{name, before, after, gains}], in nats; spread, how far the gains of one lie apart;
 // lowest and highest, where the axis ends.
 
 const AXIS = { width: 620, height: 112, left: 20, right: 20, y: 52 };
