@@ -433,7 +433,7 @@ def test_one_style_sheet(site):
     assert named and all((HTML / "_static" / name).is_file() for name in named), named
     for rule in (".admonition", ".bd-sidebar-primary", ".highlight", ".exercise", ".math"):
         assert rule in text, rule  # of Sphinx, the theme, pygments, the book
-    assert ".carousel" not in text and ".fa-yin-yang" not in text
+    assert ".carousel-item" not in text and ".fa-yin-yang" not in text
     assert len(text) < 200_000
 
 
