@@ -8,6 +8,8 @@ FIND := for p in python3 python3.13 python3.12 python3.11 python; do \
           $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done
 PYTHON ?= $(shell $(FIND))
 PAGE := $(CURDIR)/_build/html/index.html
+# Images of containers often forbid byte code; then each process would compile all of torch anew.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help book pdf test check processors matrix gpu serve execute export address clean setup-book setup-all
 
