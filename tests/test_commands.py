@@ -77,6 +77,15 @@ def test_old_python(tree):
     assert code != 0 and "Python 3.11 or newer is needed; this one is 3.9.1" in said
 
 
+def test_byte_code_is_written_where_a_container_forbids_it(tree):
+    """Without it each process compiles all that it imports: of torch that takes a second or two."""
+    python = tree / "python"
+    python.write_text('#!/bin/sh\necho "forbidden: [$PYTHONDONTWRITEBYTECODE]"\n', "utf-8")
+    python.chmod(0o755)
+    code, said = make(tree, "setup-book", f"PYTHON={python}", PYTHONDONTWRITEBYTECODE="1")
+    assert code == 0 and "forbidden: []" in said
+
+
 def test_no_network(tree):
     closed = "http://127.0.0.1:9/simple"
     code, said = make(
