@@ -14,6 +14,7 @@ from allyouneed.exercises import (
     chapter_02,
     chapter_03,
     chapter_04,
+    chapter_06,
     chapter_07,
     chapter_08,
     chapter_09,
@@ -340,6 +341,18 @@ ODD = [  # answers that are odd, and what is said of them: a name, or words
 ]
 
 
+def searched_on_the_wrong_side(scores, entropy):
+    """With limits of its own, so that no mistake of the bank has them."""
+    low, high = 1e-3, 1e3
+    for _ in range(60):
+        middle = (low + high) / 2
+        if chapter_06.entropy_at(scores, middle) > entropy:
+            low = middle
+        else:
+            high = middle
+    return middle
+
+
 def searched_with_nan(scores, entropy):
     """Halves the ratio of its limits; 0 times the logarithm of 0 is NaN in it."""
     low, high = 1e-12, 1e12
@@ -453,14 +466,14 @@ FAMILIES = [  # one of each, which stands in no bank
     (
         "4.4",
         ["always", "always", "sometimes", "sometimes", "never"],
-        "a vector is most like itself; the longest may be beaten in its own row; two can prefer "
-        "each other",
+        "a vector taken to be most like itself; the longest taken to be beaten sometimes in its "
+        "own row; two taken to prefer each other sometimes",
     ),
     (
         "6.2",
         [4, 4, 1, 1, "up", "same", "same", "same"],
-        "a root too few in the second; d_k brings the spread back; divided by d_k, alike; the "
-        "number of keys does not matter",
+        "a root too few in the second; d_k taken to bring the spread back; divided by d_k, the "
+        "weights taken to stay; the number of keys taken not to matter",
     ),
     (
         "6.8",
@@ -474,6 +487,19 @@ FAMILIES = [  # one of each, which stands in no bank
     ),
     ("6.8", lambda scores, entropy: 3 * find("6.8").reference(scores, entropy), None),
     ("6.8", searched_with_nan, "a search that gets stuck at the cold end"),
+    (
+        "6.8",
+        searched_on_the_wrong_side,
+        "in every case an end, as of a search on the wrong side",
+    ),
+    ("4.1", [0.212, 0.576, 0.212, 1.0, 2.0, 3.0, 4.0], "in the weights: scores of 1, 2 and 1"),
+    ("4.1", [0.3, 0.5, 0.2, 1.0, 2.0, 3.0, 4.0], None),
+    (
+        "4.2",
+        lambda p: p / torch.outer(*2 * (p.diag().clamp(min=0.06).sqrt(),)),
+        "a bound that is felt by short vectors",
+    ),
+    ("4.2", lambda p: p / (p.diag().sqrt().outer(p.diag().sqrt()) + 3), None),
     (
         "7.12",
         chapter_07._on_arc(2, -2),

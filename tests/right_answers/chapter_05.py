@@ -76,6 +76,17 @@ def colour_between(names, colours):
     return one.tolist(), torch.eye(len(one)).tolist()
 
 
+def colour_minus_in_the_keys(names, colours):
+    """Asks for one's own name, which every key denies."""
+    w_q = np.zeros((2 * names + colours, names + colours))
+    w_k = w_q.copy()
+    for i in range(names):
+        w_q[i, i], w_k[i, i] = 1, -40
+    for c in range(colours):
+        w_q[2 * names + c, names + c] = w_k[2 * names + c, names + c] = 4
+    return w_q, w_k
+
+
 def colour_with_pointed(names, colours):
     """Name before colour, with a direction nobody uses."""
     zero = torch.zeros(names, names + colours + 1)
@@ -232,5 +243,11 @@ RIGHT = {
     "5.6": [across_baddbmm, across_linear, across_one_by_one, across_columns],
     "5.7": [Copied, Assigned, StateDict, Double],
     "5.8": [variance_trace, variance_loops, variance_einsum, variance_by_root],
-    "5.9": [colour_loops, colour_numpy, colour_between, colour_with_pointed],
+    "5.9": [
+        colour_loops,
+        colour_numpy,
+        colour_between,
+        colour_with_pointed,
+        colour_minus_in_the_keys,
+    ],
 }

@@ -114,6 +114,22 @@ def temperature_grid(scores, entropy):
     return grid[np.abs(h - entropy).argmin()]
 
 
+def temperature_inverse(scores, entropy):
+    """Searches for one over the temperature, in plain Python."""
+    far = [float(s) - float(scores.max()) for s in scores.double()]
+
+    def h(factor):
+        parts = [math.exp(factor * s) for s in far]
+        shares = [part / sum(parts) for part in parts if part > 0]
+        return -sum(share * math.log(share) for share in shares if share > 0)
+
+    low, high = 1e-9, 1e9
+    for _ in range(200):
+        middle = (low * high) ** 0.5
+        low, high = (middle, high) if h(middle) > entropy else (low, middle)
+    return 1 / middle
+
+
 def temperature_newton(scores, entropy):
     """Newton's method on the logarithm of the temperature, halving steps that go too far."""
     scores, log_t = scores.double(), math.log(float(scores.std()))
@@ -168,5 +184,5 @@ RIGHT = {
     ],
     "6.6": [gradient_autograd, gradient_by_table, gradient_by_output, gradient_numpy],
     "6.7": [entropy_autograd, entropy_by_table, entropy_by_scores, entropy_numpy],
-    "6.8": [temperature_doubling, temperature_grid, temperature_newton],
+    "6.8": [temperature_doubling, temperature_grid, temperature_newton, temperature_inverse],
 }

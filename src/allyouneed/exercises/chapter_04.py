@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import combinations
+from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
 from .compare import kind
-from .core import Exercise, Family, Invariant, Mistake, mistakes
-from .pairs import by_place, combined, pairs
+from .core import Case, Exercise, Family, Invariant, Mistake, mistakes
+from .pairs import by_place, combined, near, pairs
 from .predictions import items
 from .suspects import Lack, Spoilt, each, rules, verdicts_on
 
@@ -39,6 +40,9 @@ HAND_MISTAKES = mistakes(
     ("scores divided by their sum, or powers of 2 in place of e", look_by_hand([0.4, 0.4, 0.2]),
      "2 : 2 : 1 are the scores, and 4 : 4 : 2 their powers of 2. The softmax takes the powers of e "
      "first, then divides by their sum."),
+    ("the new vector with exponentials that were not divided",
+     [*VERY, *look_by_hand([math.exp(2), math.exp(2), math.exp(1)])[3:]],
+     "The weights are right. Take them, not the exponentials, times the three vectors."),
     ("exponentials that were not divided by their sum",
      look_by_hand([math.exp(2), math.exp(2), math.exp(1)]),
      "These are the exponentials of the scores. Divide each by the sum of all three."),
@@ -152,10 +156,11 @@ def look_way(
     scores: tuple = (2.0, 2.0, 1.0),
     weigh: Callable[..., list[float]] = shares,
     out: Callable[..., list[float]] = lambda w: look_by_hand(w)[3:],
+    averaged: Callable[..., list[float]] = lambda weights, scores: weights,
 ) -> list[float]:
     """The answer, right by default; each argument makes one slip."""
     weights = weigh(*scores)
-    return [*weights, *out(weights)]
+    return [*weights, *out(averaged(weights, scores))]
 
 
 HAND_SLIPS = [
@@ -190,11 +195,37 @@ HAND_SLIPS = [
      "The second entry of cute is 2."),
     ("the 2 of dog overlooked", {"out": lambda w: [w[2], w[0] + 2 * w[1] + w[2], 0.0, w[0]]},
      "The first entry of dog is 2."),
+    ("the new vector with scores for weights", {"averaged": lambda w, s: [*s]},
+     "What multiplies the three vectors are the weights, not the scores."),
+    ("the new vector with exponentials that were not divided",
+     {"averaged": lambda w, s: [math.exp(a) for a in s]},
+     "What multiplies the three vectors are the weights: the exponentials divided by their sum."),
+    ("the new vector as a plain mean", {"averaged": lambda w, s: [1 / 3] * 3},
+     "Each of the three vectors is multiplied by its weight."),
 ]  # fmt: skip
+SINGLE_HAND_MISTAKES = [*HAND_MISTAKES]
 HAND_MISTAKES += pairs(
     look_way, HAND_SLIPS, [look_by_hand(VERY), *(mistake.wrong for mistake in HAND_MISTAKES)],
     rtol=5e-3, atol=2e-3,
 )  # fmt: skip
+
+
+def _weights_first(
+    cases: Sequence[Case], got: Sequence[Any], want: Sequence[Any]
+) -> tuple[str, str] | None:
+    """The name of what is wrong with the three weights, where the vector has other mistakes."""
+    answer = got[0]
+    if not isinstance(answer, list) or len(answer) != 7:
+        return None
+    weights = [*map(float, answer[:3])]
+    for mistake in SINGLE_HAND_MISTAKES:
+        known = [*mistake.wrong]
+        if len(known) == 7 and near(weights, known[:3], 5e-3, 2e-3):
+            if near(known[3:], look_by_hand(known[:3])[3:], 5e-3, 2e-3):
+                why = "The new vector does not follow from these weights, either."
+                return f"in the weights: {mistake.name}", f"{mistake.why} {why}"
+    return None
+
 
 # 4.2 cosines from a table of dot products
 
@@ -229,6 +260,26 @@ def _between(output: Tensor, *_: Tensor) -> bool:
 
 def _own(table: Tensor, value: float) -> Tensor:
     return table.masked_fill(torch.eye(len(table), dtype=torch.bool), value)
+
+
+def _bounded(
+    cases: Sequence[Case], got: Sequence[Any], want: Sequence[Any]
+) -> tuple[str, str] | None:
+    """That all products that come out wrong were divided by one number, larger than theirs."""
+    below = []
+    for (products,), one, right in zip(cases, got, want, strict=True):
+        if not isinstance(one, Tensor) or one.shape != products.shape:
+            return None
+        wrong = ~torch.isclose(one.double(), right.double(), 1e-3, 1e-5)
+        below += (products.double()[wrong] / one.double()[wrong]).tolist()
+        if (one[wrong].abs() > right[wrong].abs()).any():
+            return None
+    if len(below) < 4 or not 0 < min(below) <= max(below) < 1.001 * min(below):
+        return None
+    return "a bound that is felt by short vectors", (
+        f"Some products were divided by {min(below):.3g}, as if their vectors were longer than "
+        "they are: the bound must be much smaller, or hold for lengths of 0 alone."
+    )
 
 
 COSINE_MISTAKES = mistakes(
@@ -294,6 +345,28 @@ COSINE_MISTAKES = mistakes(
     ("a lower bound of one below the line", lambda p: p / _roots(p).clamp(min=1),
      "This changes every cosine for which the product of the lengths is below 1, not only those of "
      "vectors of zeros."),
+    *(
+        (f"lengths kept from falling below {words}", lambda p, least=least: p / torch.outer(
+            p.diag().sqrt().clamp(min=least), p.diag().sqrt().clamp(min=least)),
+         "A short vector has a good length: it is felt by every vector below the bound. Only a "
+         "length of 0 needs care.")
+        for words, least in (("one", 1.0), ("a half", 0.5), ("0.05", 0.05))
+    ),
+    ("squares of lengths kept from falling below a thousandth, or lengths from below 0.03",
+     lambda p: p / (root := p.diag().clamp(min=1e-3).sqrt()) / root.unsqueeze(1),
+     "A short vector has a good length, too: it is felt by every vector below the bound. Only a "
+     "length of 0 needs care."),
+    *(
+        (f"{words} added to every length", lambda p, more=more: p / torch.outer(
+            p.diag().sqrt() + more, p.diag().sqrt() + more),
+         "That makes every cosine smaller, not only those of vectors of zeros. Only a length of 0 "
+         "needs care.")
+        for words, more in (("one", 1.0), ("a tenth", 0.1))
+    ),
+    ("one added to every square of a length",
+     lambda p: p / (root := (p.diag() + 1).sqrt()) / root.unsqueeze(1),
+     "That makes every cosine smaller, not only those of vectors of zeros. Only a length of 0 "
+     "needs care."),
     ("one added below the line", lambda p: p / (_roots(p) + 1),
      "This makes every cosine smaller, not only those of vectors of zeros."),
     ("a bound that is felt by short vectors", lambda p: p / _roots(p).clamp(min=1e-2),
@@ -626,42 +699,42 @@ def _instead(place: int, answer: str) -> list[str]:
 
 
 SINGLE_FAVOURITES = mistakes(
-    ("a vector is most like itself", _instead(1, "always"),
+    ("a vector taken to be most like itself", _instead(1, "always"),
      "By the cosine, yes. A dot product also grows with the other's length: in the text, \"is\" "
      "attends to \"and\" more than to itself."),
-    ("no word comes first in its own row", _instead(1, "never"),
+    ("no word taken to come first in its own row", _instead(1, "never"),
      "Bark does in the text: 5 with itself, at most 4 with the others."),
-    ("another can win at equal length", _instead(0, "sometimes"),
+    ("another word taken to win sometimes at equal length", _instead(0, "sometimes"),
      "At equal length the dot product is the cosine times the same number in every score, and no "
      "cosine is above that of a vector with itself."),
-    ("at equal length another wins", _instead(0, "never"),
+    ("another word taken to win at equal length", _instead(0, "never"),
      "At equal length the dot product is the cosine times the same number in every score, and no "
      "cosine is above that of a vector with itself."),
-    ("the longest may be beaten in its own row", _instead(2, "sometimes"),
+    ("the longest taken to be beaten sometimes in its own row", _instead(2, "sometimes"),
      "A dot product is at most the product of the two lengths. For the longest word, that is less "
      "than the square of its own."),
-    ("the longest attends to others most", _instead(2, "never"),
+    ("the longest taken to attend to others most", _instead(2, "never"),
      "A dot product is at most the product of the two lengths. For the longest word, that is less "
      "than the square of its own."),
-    ("two can prefer each other", _instead(3, "sometimes"),
+    ("two taken to prefer each other sometimes", _instead(3, "sometimes"),
      "a . b > a . a and b . a > b . b would make the squared distance of a and b, which is "
      "a . a - 2 a . b + b . b, less than zero."),
-    ("two always prefer each other", _instead(3, "always"),
+    ("two taken to prefer each other always", _instead(3, "always"),
      "The scores are the same both ways, but each is compared with another: a . a in one row, "
      "b . b in the other. a . b cannot be above both."),
-    ("twice the length, perhaps another order", _instead(4, "sometimes"),
+    ("twice the length taken to change the order sometimes", _instead(4, "sometimes"),
      "Every score becomes four times as large. That makes the weights harder, and leaves the order "
      "of the keys as it was."),
-    ("twice the length, another order", _instead(4, "always"),
+    ("twice the length taken to change the order", _instead(4, "always"),
      "Every score becomes four times as large. That makes the weights harder, and leaves the order "
      "of the keys as it was."),
     ("the cosine in place of the dot product, and symmetric weights",
      ["always", "always", "always", "always", "never"],
      "The dot product also counts lengths; and symmetric scores do not make symmetric weights."),
-    ("every word for itself, whatever the others are",
+    ("every word taken to be for itself, whatever the others are",
      ["always", "always", "always", "never", "sometimes"],
      "\"is\" attends to \"and\" more than to itself. And a common factor never changes an order."),
-    ("it always depends", ["sometimes"] * 5,
+    ("every answer taken to depend on the vectors", ["sometimes"] * 5,
      "Four of the five are settled by one inequality: a . b is at most the product of the two "
      "lengths."),
     ("always, whatever is asked", ["always"] * 5,
@@ -1356,8 +1429,21 @@ def _one_entry_of_all(x: Tensor) -> Tensor:
 _SOME = torch.randn(3, 4, 5, generator=torch.Generator().manual_seed(51))
 
 
-LAYERS: dict[str, Callable[[Tensor], Tensor]] = dict(
-    (
+def _of_a_batch(layer: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
+    """The layer, which says so where it is given anything but a batch of sentences."""
+
+    def called(x: Tensor) -> Tensor:
+        if x.ndim != 3:
+            raise ValueError(
+                f"the layer takes a batch, (B, T, D), and got {kind(x)} (x[b] drops the axis of "
+                "the batch, x[b : b + 1] keeps it)"
+            )
+        return layer(x)
+
+    return called
+
+
+LAYERS: dict[str, Callable[[Tensor], Tensor]] = {name: _of_a_batch(layer) for name, layer in (
         ("right: self-attention", self_attend),
         ("right: the softmax over the wrong axis", lambda x: _products(x).softmax(1) @ x),
         ("right: the mean of each sentence subtracted first",
@@ -1386,8 +1472,7 @@ LAYERS: dict[str, Callable[[Tensor], Tensor]] = dict(
          lambda x: torch.cat([x[:, :1].mean(0, keepdim=True).expand_as(x[:, :1]), x[:, 1:]], 1)),
         ("the first entries of the last words averaged, and no other numbers",
          lambda x: _one_entry_of_all(x.clone())),
-    )
-)  # fmt: skip
+)}  # fmt: skip
 APART_RULES = rules(
     [name for name in LAYERS if name.startswith("right")],
     {
@@ -1607,6 +1692,41 @@ def _squared(x: Tensor) -> Tensor:
     return x.pow(2).sum(-1)
 
 
+def _widened(
+    twice: float = 2.0, own: Callable[[Tensor], Tensor] = lambda k: -_squared(k), by: float = 0.0
+) -> Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]:
+    """The two tables, right by default; each argument makes one slip."""
+
+    def widen_so(q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
+        return _joined(twice * q, torch.ones(len(q))) / q.shape[-1] ** by, _joined(k, own(k))
+
+    return widen_so
+
+
+WIDEN_SLIPS = [
+    ("the factor two missing", {"twice": 1.0},
+     "In the square of a difference, the dot product stands twice."),
+    ("doubled on both sides", {"twice": 4.0},
+     "Twice here and twice there makes four times the dot product."),
+    ("the sign of the product turned", {"twice": -2.0},
+     "Minus the square of q - k has *plus* twice the dot product."),
+    ("the key's square added, not subtracted", {"own": _squared},
+     "The square of a key's length makes it farther: it is subtracted."),
+    ("the key's length not squared", {"own": lambda k: -k.norm(dim=-1)},
+     "What is subtracted is k . k, the length squared."),
+    ("the key's square halved", {"own": lambda k: -_squared(k) / 2},
+     "In the square of a difference each square stands once."),
+    ("the mean of the key's squares", {"own": lambda k: -k.pow(2).mean(-1)},
+     "What is subtracted is k . k, the sum of the squares, not their mean."),
+    ("the sum of the key in place of its square", {"own": lambda k: -k.sum(-1)},
+     "What is subtracted is k . k, the sum of the *squares*."),
+    ("the key's length, not squared, added", {"own": lambda k: k.norm(dim=-1)},
+     "What is subtracted is k . k, the length squared."),
+    ("divided by the root of the width", {"by": 0.5},
+     "The division by a root comes in Chapter 6."),
+]  # fmt: skip
+
+
 WIDEN_MISTAKES = mistakes(
     ("the two extra entries in different places", lambda q, k: (
         torch.cat([torch.ones(len(q), 1), 2 * q], 1), widen(q, k)[1]),
@@ -1678,13 +1798,6 @@ WIDEN_MISTAKES = mistakes(
     ("the largest entry of the key in place of its square", lambda q, k: (
         _joined(2 * q, torch.ones(len(q))), _joined(k, -k.amax(-1))),
      "What is subtracted is k . k, the sum of the squares."),
-    ("the key's length, and not squared, without the factor two",
-     lambda q, k: (_joined(q, torch.ones(len(q))), _joined(k, -k.norm(dim=-1))),
-     "In the square of a difference the dot product stands twice, and the length is squared."),
-    ("the signs of both terms turned",
-     lambda q, k: (_joined(q, torch.ones(len(q))), _joined(k, _squared(k))),
-     "The dot product stands twice, and the square of a key's length makes it farther: it is "
-     "subtracted."),
     ("the key's square twice",
      lambda q, k: (_joined(2 * q, torch.full((len(q),), 2.0)), _joined(k, -_squared(k))),
      "The two extra entries, multiplied, give minus k . k, once for twice the product q . k."),
@@ -1724,6 +1837,10 @@ WIDEN_MISTAKES = mistakes(
     ("the root of two on one side alone",
      lambda q, k: (_joined(2**0.5 * q, torch.ones(len(q))), _joined(k, -_squared(k))),
      "The dot product stands twice: the root of two belongs to both sides."),
+    *combined(_widened, WIDEN_SLIPS, but=[
+        ("the factor two missing", "the key's square halved"),
+        ("the sign of the product turned", "the key's square added, not subtracted"),
+    ]),
 )  # fmt: skip
 
 # 4.10 a chain
@@ -1851,6 +1968,7 @@ EXERCISES = [
         reference=look_by_hand(VERY),
         cases=[()],
         mistakes=HAND_MISTAKES,
+        invariants=Family(_weights_first),
         rtol=5e-3,
         atol=2e-3,
     ),
@@ -1861,9 +1979,10 @@ EXERCISES = [
         reference=cosines_of,
         cases=cosine_cases,
         mistakes=COSINE_MISTAKES,
-        invariants=[
-            Invariant("cosines lie between -1 and 1", _between, "No angle has a larger cosine.")
-        ],
+        invariants=Family(
+            _bounded,
+            [Invariant("cosines lie between -1 and 1", _between, "No angle has a larger cosine.")],
+        ),
         rtol=1e-3,
         atol=1e-5,
     ),

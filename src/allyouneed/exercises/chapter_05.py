@@ -401,32 +401,33 @@ EXCHANGE = (
     "Then the keys ask: the table of scores is transposed, and the softmax runs along what were "
     "its columns."
 )
-ON_KEYS = "q . (k + b) = q . k + q . b adds the same to all scores of one query."
-ON_QUERIES = "(q + b) . k = q . k + b . k adds to each key's score something else."
+AS_LAYERS = '("As layers of a network" has both biases.)'
+ON_KEYS = f"q . (k + b) = q . k + q . b adds the same to all scores of one query. {AS_LAYERS}"
+ON_QUERIES = f"(q + b) . k = q . k + b . k adds to each key's score something else. {AS_LAYERS}"
 VALUES = "The values meet the weights only after the softmax. The outputs double, the weights stay."
 SHIFT = (
     "Both sides move: what is added to the key is the same for its whole row, but what is added to "
     "the query differs from key to key."
 )
 PICTURES = [
-    ("twice and half do not cancel", FACTOR),
-    ("a rotation of both is felt", TURN),
-    ("queries and keys play one role", EXCHANGE),
-    ("a bias on the keys is felt", ON_KEYS),
-    ("a bias on the queries is not felt", ON_QUERIES),
-    ("the values change the weights", VALUES),
-    ("a shift of all words is not felt", SHIFT),
+    ("twice and half taken not to cancel", FACTOR),
+    ("a rotation of both taken to be felt", TURN),
+    ("queries and keys taken to play one role", EXCHANGE),
+    ("a bias on the keys taken to be felt", ON_KEYS),
+    ("a bias on the queries taken not to be felt", ON_QUERIES),
+    ("the values taken to change the weights", VALUES),
+    ("a shift of all words taken not to be felt", SHIFT),
 ]
 TOGETHER = mistakes(
-    ("a bias is felt wherever it stands, on the keys too, and a rotation", _but(2, 4),
+    ("any bias taken to be felt, on the keys too, and a rotation", _but(2, 4),
      f"{TURN} And {ON_KEYS}"),
     ("the two biases exchanged", _but(4, 5),
      f"{ON_KEYS} The softmax does not see it. {ON_QUERIES}"),
-    ("no bias and no shift is felt", _but(5, 7), f"{ON_QUERIES} {SHIFT}"),
-    ("every other vector makes other weights", _but(1, 2, 4), f"{FACTOR} {TURN} {ON_KEYS}"),
-    ("whatever is changed, the weights change", ["changed"] * 7,
+    ("no bias and no shift taken to be felt", _but(5, 7), f"{ON_QUERIES} {SHIFT}"),
+    ("every other vector taken to make other weights", _but(1, 2, 4), f"{FACTOR} {TURN} {ON_KEYS}"),
+    ("the weights taken to change, whatever is done", ["changed"] * 7,
      f"Look at the scores alone. {FACTOR} {ON_KEYS}"),
-    ("whatever is changed, the weights stay", ["same"] * 7, f"{EXCHANGE} {ON_QUERIES}"),
+    ("the weights taken to stay, whatever is done", ["same"] * 7, f"{EXCHANGE} {ON_QUERIES}"),
     ("all the other way round", _but(*range(1, 8)),
      "\"same\" means that the weights stay as they were. " + FACTOR),
 )  # fmt: skip
@@ -749,6 +750,12 @@ def _of_one(mistake: Callable[..., Tensor]) -> Callable[..., Tensor]:
     return lambda x, *matrices: mistake(x, x, *matrices)
 
 
+OVER_THE_KEYS = (
+    "Each query must share its attention among the keys: what do the weights of one query sum to? "
+    "The softmax runs over the axis of the keys. Of q k^T that is the last, of k q^T, with the "
+    "keys as rows, the one before it."
+)
+
 # (name, what is computed, why): mistakes that both exercises share
 SHARED = [
     ("the query matrix forgotten", lambda y, x, w_q, w_k, w_v: weigh(y, x @ w_k) @ (x @ w_v),
@@ -771,7 +778,7 @@ SHARED = [
      "that stores them transposed. If D = K, no shape complains."),
     ("the softmax over the queries",
      lambda y, x, w_q, w_k, w_v: _table(y, x, w_q, w_k).softmax(-2) @ (x @ w_v),
-     "Each query must share its attention among the keys: the softmax runs over the last axis."),
+     OVER_THE_KEYS),
     ("no softmax", lambda y, x, w_q, w_k, w_v: _table(y, x, w_q, w_k) @ (x @ w_v),
      "The scores weigh the values as they are. The softmax must make shares of them first."),
     ("scores divided by the root of the width",
@@ -848,8 +855,8 @@ ALONE = [
      "Scores come from queries and keys, and what is averaged is the values."),
     ("the softmax over the batch",
      lambda y, x, w_q, w_k, w_v: _table(y, x, w_q, w_k).softmax(0) @ (x @ w_v),
-     "The sentences of a batch have nothing to do with each other. The softmax runs over the keys, "
-     "the last axis."),
+     "The sentences of a batch have nothing to do with each other. The softmax runs over the "
+     "keys."),
     ("the softmax over the whole table",
      lambda y, x, w_q, w_k, w_v: (
          _table(y, x, w_q, w_k).flatten(1).softmax(-1).view(*y.shape[:2], -1) @ (x @ w_v)
@@ -1040,11 +1047,14 @@ ACROSS_MISTAKES = mistakes(
     ("the table turned on its side, and not turned back",
      lambda y, x, w_q, w_k, w_v: _table(y, x, w_q, w_k).mT.softmax(-1) @ (x @ w_v),
      "Row t of the table belongs to the query of word t: q @ k.transpose(-2, -1), (B, T, S)."),
-    ("as it was",
+    ("what the code above gives",
      lambda y, x, w_q, w_k, w_v: _table(y, x, w_k, w_q).softmax(-2) @ (x @ w_v),
-     "Nothing has changed. Which matrix belongs to those who ask? And what do the weights of one "
-     "query sum to?"),
-    *SHARED,
+     "Both mistakes are still there, in whatever order the rest is written. Which "
+     "matrix belongs to those who ask? And what do the weights of one query sum to?"),
+    ("the softmax over the queries",
+     lambda y, x, w_q, w_k, w_v: _table(y, x, w_q, w_k).softmax(-2) @ (x @ w_v),
+     f"The matrices are right now. {OVER_THE_KEYS}"),
+    *(row for row in SHARED if row[0] != "the softmax over the queries"),
     ("both mended, and the values made by the wrong matrix",
      lambda y, x, w_q, w_k, w_v: weigh(y @ w_q, x @ w_k) @ (x @ w_q),
      "The values were made by their own matrix already: that was no mistake."),
@@ -1360,7 +1370,7 @@ LOADED_MISTAKES = mistakes(
     ("one layer for queries and keys", OneLayerForTwo,
      "With one layer for both, no word can ask for what it is not."),
     ("the softmax over the queries", OverTheQueries,
-     "Each query must share its attention among the keys: the softmax runs over the last axis."),
+     OVER_THE_KEYS),
     ("no softmax", NoSoftmax,
      "The scores weigh the values as they are. The softmax must make shares of them first."),
     ("scores divided by the root of the width", Scaled,
@@ -1400,7 +1410,7 @@ LOADED_MISTAKES = mistakes(
      "The outputs alone are asked for, (B, T, d_v)."),
     ("the softmax over the batch", _loaded_with(forward=lambda self, x: (
         (roles := self.roles(x))[0] @ roles[1].mT).softmax(0) @ roles[2]),
-     "Each query must share its attention among the keys: the softmax runs over the last axis."),
+     OVER_THE_KEYS),
     ("the queries alone returned", _loaded_with(forward=lambda self, x: self.roles(x)[0]),
      "The queries are the beginning. The three steps are missing: scores, softmax, sum."),
     ("scores divided by the root of the words' width", _loaded_with(forward=lambda self, x: (
@@ -1435,6 +1445,45 @@ def variance_cases() -> list[tuple]:
         w_q, w_k, root = _draw(580 + seed, (d, k), (d, k), (d, d))
         cases.append((w_q, w_k, root @ root.T))
     return cases
+
+
+def _variance_with(
+    words: Callable[[Tensor], Tensor] = lambda c: c,
+    meet: Callable[[Tensor, Tensor], Tensor] = lambda a, b: (a * b).sum(),
+    after: Callable[[Tensor, Tensor], Tensor] = lambda v, w: v,
+) -> Callable[[Tensor, Tensor, Tensor], Tensor]:
+    """The variance of a score, right by default; each argument makes one slip."""
+
+    def variance(w_q: Tensor, w_k: Tensor, covariance: Tensor) -> Tensor:
+        c = words(covariance)
+        return after(meet(through(w_q, c), through(w_k, c)), w_q)
+
+    return variance
+
+
+VARIANCE_SLIPS = [
+    ("the covariance of the words left out", {"words": lambda c: torch.eye(len(c))},
+     "The covariance of the words is given: W^T C W."),
+    ("only the variances of the words", {"words": lambda c: c.diag().diag()},
+     "What stands beside the diagonal of C counts, too."),
+    ("covariances squared", {"words": lambda c: c @ c},
+     "The covariance is a variance already: it is not squared again."),
+    ("entries taken as independent", {"meet": lambda a, b: (a.diag() * b.diag()).sum()},
+     "Two entries of one query go up and down together: their covariance counts, too."),
+    ("the two total variances multiplied", {"meet": lambda a, b: a.trace() * b.trace()},
+     "Entry i of the query meets entry i of the key only."),
+    ("the two covariance matrices multiplied as matrices", {"meet": lambda a, b: (a @ b).sum()},
+     "Entry (i, j) of the one meets entry (i, j) of the other."),
+    ("all pairs of entries", {"meet": lambda a, b: a.sum() * b.sum()},
+     "A dot product multiplies entry by entry."),
+    ("divided by the width", {"after": lambda v, w: v / w.shape[1]},
+     "A score is a sum of K products and not their mean."),
+    ("a mean in place of the sum over i and j", {"after": lambda v, w: v / w.shape[1] ** 2},
+     "The variance is the sum over all i and j, not their mean."),
+    ("divided by the root of the width", {"after": lambda v, w: v / w.shape[1] ** 0.5},
+     "No root yet: the score is the plain dot product."),
+    ("the standard deviation", {"after": lambda v, w: v.sqrt()}, "The variance is its square."),
+]  # fmt: skip
 
 
 VARIANCE_MISTAKES = mistakes(
@@ -1584,6 +1633,9 @@ VARIANCE_MISTAKES = mistakes(
      lambda w_q, w_k, c: ((w_q.T @ w_k) ** 2).sum(),
      "The covariance of the queries is W^T C W with their own matrix on both sides, and so is that "
      "of the keys: multiply the two entry by entry, then sum."),
+    *combined(_variance_with, VARIANCE_SLIPS, but=[
+        ("the two total variances multiplied", "divided by the width"),
+    ]),
 )  # fmt: skip
 
 # 5.9 those with my colour
@@ -1649,6 +1701,8 @@ def _whom(weights: Tensor, at: Tensor, colour: Tensor) -> list[str]:
             found.append("oneself most")
         elif row[mates].max() - row[me] < 1e-6 and row[mates].sum() + row[me] > 0.9:
             found.append("oneself as much as the others")
+        elif row[me] > row[~mates & others].sum():
+            found.append("oneself, too")
         else:
             found.append("too soft")
     return found
@@ -1666,6 +1720,15 @@ def _of_parts(names: int, colours: int, me: float, pointed: float, colour: float
     return asks, found
 
 
+def _colour_at(names: int, colours: int, row: int) -> tuple[Tensor, Tensor]:
+    """The tables with the block for the colour at another row."""
+    asks, found = torch.zeros(2, 2 * names + colours, names + colours)
+    asks[:names, :names], found[:names, :names] = -20 * torch.eye(names), torch.eye(names)
+    block = torch.eye(colours)
+    asks[row : row + colours, names:], found[row : row + colours, names:] = 10 * block, block
+    return asks, found
+
+
 COLOUR_MISTAKES = mistakes(
     ("oneself not left out", lambda n, c: _of_parts(n, c, 0, 0, 10),
      "My own colour is that of all who wear it, and I am one of them. A score may be negative: ask "
@@ -1673,8 +1736,24 @@ COLOUR_MISTAKES = mistakes(
     ("oneself alone", lambda n, c: _of_parts(n, c, 20, 0, 10),
      "The name should count against, not for: whoever has my name is me."),
     ("the scores too small", lambda n, c: _of_parts(n, c, -1, 0, 1),
-     "The right questions, asked too softly: the others still get their shares. Make the queries "
-     "longer."),
+     "The right questions, asked too softly: people in other colours still get their shares. Make "
+     "the queries longer."),
+    *(
+        (f"the minus on the own name too small{words}",
+         lambda n, c, minus=minus, colour=colour: _of_parts(n, c, minus, 0, colour),
+         "Other colours get next to nothing, but I still get a share: my colour speaks for me as "
+         "loudly as for the others, and the minus on my own name takes too little of it away. Make "
+         "that part of the query longer.")
+        for words, minus, colour in (
+            ("", -1, 10), (" where one other alone wears my colour", -2, 10),
+        )
+    ),
+    ("the colour asked for in the middle part", lambda n, c: _colour_at(n, c, n),
+     "The block for the colour lies in the rows of the name pointed at: there are two names before "
+     "the colour, so that it begins at row 2 names."),
+    ("the colour asked for one row too early", lambda n, c: _colour_at(n, c, 2 * n - 1),
+     "Two names stand before the colour, with as many rows each as there are names: it begins at "
+     "row 2 names, counted from 0."),
     ("the one pointed at", lambda n, c: _of_parts(n, c, 0, 10, 0),
      "That is the task of the text. Here it does not matter whom one points at."),
     ("any other colour", lambda n, c: _of_parts(n, c, -20, 0, -10),
@@ -1739,8 +1818,12 @@ COLOUR_RULES = [
     Invariant("other colours get nothing", _never("other colours", "all others alike", "all alike"),
               "The colour of the query must meet the colour of the key, with a high score where "
               "they are the same."),
+    Invariant("no share left for oneself", _never("oneself, too"),
+              "My colour speaks for me as well, and the minus on my own name takes too little of "
+              "it away: make that part of the query longer."),
     Invariant("more than 0.9 for the others in one's colour", _never("too soft"),
-              "The right ones come first, but others get too much: make the scores larger."),
+              "The right ones come first, but people in other colours still get too much: make "
+              "the scores larger."),
 ]  # fmt: skip
 
 

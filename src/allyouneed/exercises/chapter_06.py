@@ -18,7 +18,10 @@ from .pairs import by_place, combined, pairs
 from .predictions import items
 
 ROOT_BEFORE = "Divide the scores, before they go into the softmax."
-SUMS_TO_ONE = "Each query shares its attention among the keys: the softmax runs over the last axis."
+SUMS_TO_ONE = (
+    "Each query shares its attention among the keys: the softmax runs over their axis, the last of "
+    "q k^T."
+)
 HALF = (
     "Python reads x / d_k ** 1 / 2 from left to right, as x / d_k / 2. A root needs brackets, "
     "d_k ** (1 / 2), or d_k ** 0.5, or math.sqrt."
@@ -41,7 +44,8 @@ HAND_MISTAKES = mistakes(
     ("no division by the root", look_by_hand(9),
      "The score 2 ln 3 went into the softmax as it was. Equation (1) divides it first."),
     ("divided by d_k, without the root, or one ln 3 left out", look_by_hand(3**0.5),
-     "The scores were divided by 4. It is the root of d_k that equation (1) divides by."),
+     "The first score came out as half of ln 3. Was 2 ln 3 divided by 4? It is the root of d_k "
+     "that equation (1) divides by. Or does one ln 3 lack in the dot product?"),
     ("divided by the root of the number of keys", look_by_hand(3**2**0.5),
      "d_k is the width of a key, not the number of keys."),
     ("multiplied by the root", look_by_hand(81),
@@ -184,7 +188,7 @@ def _but(*changes: tuple[int, object]) -> list:
 
 
 ADDS_UP = "Equation (6.3): d_k terms of variance 1 add up to the variance d_k."
-ROOTED = "The standard deviation is the root of the variance."
+ROOTED = 'The standard deviation is the root of the variance: see "For any entries".'
 ONE = "Equation (6.4): divided by the root of d_k, scores spread alike at every width."
 TOO_FAR = "The standard deviation doubles, and the divisor becomes four times as large."
 HARDER = "Scores that lie farther apart make a harder softmax."
@@ -195,43 +199,47 @@ MORE_KEYS = (
     "four times as many, the largest share becomes smaller."
 )
 WIDER_MISTAKES = mistakes(
-    ("the standard deviation grows with the width, not with its root",
+    ("the standard deviation taken to grow with the width, not with its root",
      [4, 4, 2, 1, "up", "up", "same", "down"],
      "Then d_k would be the right divisor. But terms of both signs partly cancel: it is variances "
      "that add up. " + ROOTED),
-    ("the variance grows with the square of the width",
+    ("the variance taken to grow with the square of the width",
      [16, 4, 2, 1, "up", "up", "same", "down"],
      "That would hold if all products had the same sign. " + ADDS_UP),
-    ("the variance grows with the root of the width",
+    ("the variance taken to grow with the root of the width",
      [2, 2**0.5, 2**0.5 / 2, 2**0.5 / 4, "up", "down", "down", "down"],
      ADDS_UP + " It is the standard deviation that grows with the root."),
-    ("nothing changes but what is divided", [1, 1, 0.5, 0.25, "same", "down", "down", "down"],
+    ("nothing taken to change but what is divided",
+     [1, 1, 0.5, 0.25, "same", "down", "down", "down"],
      "A sum of more terms strays farther. " + ADDS_UP),
     ("the variances in the place of standard deviations", _but((2, 4), (3, 1), (4, 0.25)),
      ROOTED + " Asked for in 2, 3 and 4 is the standard deviation."),
-    ("the variance in the last of the four", _but((4, 0.25)), ROOTED + " " + TOO_FAR),
+    ("the variance, or the divisor alone, in the last of the four", _but((4, 0.25)),
+     "q . k itself spreads twice as far, and is divided by four times as much."),
     ("a root too few in the second", _but((2, 4)), ROOTED),
-    ("d_k brings the spread back", _but((4, 1)), TOO_FAR),
-    ("the root changes nothing in the spread", _but((3, 2)), ONE),
-    ("not divided, the weights stay", _but((5, "same")), HARDER),
-    ("not divided, the weights soften", _but((5, "down")), HARDER),
-    ("divided by the root, still harder", _but((6, "up")), ALIKE),
-    ("divided by the root, softer", _but((6, "down")), ALIKE),
-    ("divided by d_k, alike", _but((7, "same")), SOFTER),
-    ("divided by d_k, harder", _but((7, "up")), SOFTER),
-    ("the number of keys does not matter", _but((8, "same")), MORE_KEYS),
-    ("more keys, a larger share", _but((8, "up")), MORE_KEYS),
+    ("d_k taken to bring the spread back", _but((4, 1)), TOO_FAR),
+    ("the root taken to change nothing in the spread", _but((3, 2)), ONE),
+    ("undivided, the weights taken to stay", _but((5, "same")), HARDER),
+    ("undivided, the weights taken to soften", _but((5, "down")), HARDER),
+    ("divided by the root, the weights taken to harden", _but((6, "up")), ALIKE),
+    ("divided by the root, the weights taken to soften", _but((6, "down")), ALIKE),
+    ("divided by d_k, the weights taken to stay", _but((7, "same")), SOFTER),
+    ("divided by d_k, the weights taken to harden", _but((7, "up")), SOFTER),
+    ("the number of keys taken not to matter", _but((8, "same")), MORE_KEYS),
+    ("more keys taken to make a larger share", _but((8, "up")), MORE_KEYS),
     ("factors the other way round", _but((1, 0.25), (2, 0.5), (3, 1), (4, 2)),
      "The factor is new divided by old: what has become four times as large has the factor 4."),
     ("numbers in place of factors", _but((1, 256), (2, 16), (3, 1), (4, 0.0625)),
      "These are the values at width 256. Asked for is the factor from 64 to 256."),
-    ("the variance grows like the root of the width", _but((1, 2)), ADDS_UP),
-    ("the variance grows with the square of the width, and nothing else", _but((1, 16)), ADDS_UP),
-    ("the variance grows with the square of the width, and the standard deviation with it",
+    ("the variance alone taken to grow with the root of the width", _but((1, 2)), ADDS_UP),
+    ("the variance taken to grow with the square of the width, and nothing else",
+     _but((1, 16)), ADDS_UP),
+    ("the variance taken to grow with the square of the width, and the standard deviation with it",
      _but((1, 16), (2, 4)), f"{ADDS_UP} {ROOTED}"),
-    ("the variance stays", _but((1, 1)), ADDS_UP),
-    ("the standard deviation stays", _but((2, 1)), ROOTED),
-    ("the spread falls once it is divided by the root", _but((3, 0.5)), ONE),
+    ("the variance taken to stay", _but((1, 1)), ADDS_UP),
+    ("the standard deviation taken to stay", _but((2, 1)), ROOTED),
+    ("the spread taken to fall once it is divided by the root, or the divisor alone",
+     _but((3, 0.5)), ONE),
     ("a width twice as large", _but((1, 2), (2, 2**0.5)),
      "The width goes from 64 to 256, four times as large. " + ADDS_UP),
     ("four times the variance taken for twice the root of 2", _but((2, 2**0.5)), ROOTED),
@@ -243,27 +251,35 @@ WIDER_MISTAKES = mistakes(
     ("the variance and the divisor of it in the fourth", _but((4, 0.0625)), TOO_FAR),
     ("half the root in the fourth", _but((4, 2**-0.5)), TOO_FAR),
     ("standard deviations in the place of variances", _but((1, 2), (2, 4)), f"{ADDS_UP} {ROOTED}"),
-    ("no division brings the spread back", _but((3, 2), (4, 2)), f"{ONE} {TOO_FAR}"),
-    ("the root halves the spread, and d_k makes it a quarter", _but((3, 0.5), (4, 0.25)),
+    ("no division taken to bring the spread back", _but((3, 2), (4, 2)), f"{ONE} {TOO_FAR}"),
+    ("the root taken to halve the spread, and d_k to make it a quarter", _but((3, 0.5), (4, 0.25)),
      f"{ONE} {TOO_FAR}"),
-    ("the weights stay whatever is done", _but((5, "same"), (7, "same")), f"{HARDER} {SOFTER}"),
-    ("larger scores, softer weights", _but((5, "down"), (7, "up")), f"{HARDER} {SOFTER}"),
-    ("not divided the weights stay; more keys, too", _but((5, "same"), (8, "same")),
+    ("the weights taken to stay, undivided and divided by d_k", _but((5, "same"), (7, "same")),
+     f"{HARDER} {SOFTER}"),
+    ("larger scores taken to make softer weights", _but((5, "down"), (7, "up")),
+     f"{HARDER} {SOFTER}"),
+    ("the weights taken to stay, undivided; the number of keys taken not to matter",
+     _but((5, "same"), (8, "same")),
      f"{HARDER} {MORE_KEYS}"),
-    ("divided by the root, softer; the number of keys does not matter",
+    ("divided by the root, the weights taken to soften; the number of keys taken not to matter",
      _but((6, "down"), (8, "same")), f"{ALIKE} {MORE_KEYS}"),
-    ("divided by the root, still harder; the number of keys does not matter",
+    ("divided by the root, the weights taken to harden; the number of keys taken not to matter",
      _but((6, "up"), (8, "same")), f"{ALIKE} {MORE_KEYS}"),
-    ("more of anything makes a larger share", _but((6, "up"), (8, "up")), f"{ALIKE} {MORE_KEYS}"),
-    ("divided by d_k, harder; more keys, a larger share", _but((7, "up"), (8, "up")),
+    ("more of anything taken to make a larger share", _but((6, "up"), (8, "up")),
+     f"{ALIKE} {MORE_KEYS}"),
+    ("divided by d_k, the weights taken to harden; more keys taken to make a larger share",
+     _but((7, "up"), (8, "up")),
      f"{SOFTER} {MORE_KEYS}"),
-    ("divided by the root, softer; divided by d_k, alike", _but((6, "down"), (7, "same")),
+    ("divided by the root, the weights taken to soften; divided by d_k, to stay",
+     _but((6, "down"), (7, "same")),
      f"{ALIKE} {SOFTER}"),
-    ("divided by the root, still harder; divided by d_k, alike", _but((6, "up"), (7, "same")),
+    ("divided by the root, the weights taken to harden; divided by d_k, to stay",
+     _but((6, "up"), (7, "same")),
      f"{ALIKE} {SOFTER}"),
-    ("harder in every case", _but((6, "up"), (7, "up")), f"{ALIKE} {SOFTER}"),
-    ("d_k brings spread and weights back", _but((4, 1), (7, "same")), f"{TOO_FAR} {SOFTER}"),
-    ("only the width counts", _but((7, "same"), (8, "same")), f"{SOFTER} {MORE_KEYS}"),
+    ("the weights taken to harden in every case", _but((6, "up"), (7, "up")), f"{ALIKE} {SOFTER}"),
+    ("d_k taken to bring spread and weights back", _but((4, 1), (7, "same")),
+     f"{TOO_FAR} {SOFTER}"),
+    ("only the width taken to count", _but((7, "same"), (8, "same")), f"{SOFTER} {MORE_KEYS}"),
     ("differences in place of factors", _but((1, 192), (2, 8), (3, 0)),
      "Asked for is new divided by old, not what was added: 256 / 64 is 4."),
     ("differences in place of factors, all four", _but((1, 192), (2, 8), (3, 0), (4, -0.0625)),
@@ -415,7 +431,7 @@ SPREAD_MISTAKES = mistakes(
     ("the variance once more in the third place, under a root of 16", [576.0, 6.0, 144.0],
      "The divisor is the standard deviation, 24."),
     *pairs_of_spreads(),
-    ("variances in place of standard deviations, all three", [576.0, 36.0, 576.0],
+    ("variances in place of standard deviations, in the second and the third", [576.0, 36.0, 576.0],
      "The second is a standard deviation, and to bring that of q . k to 1 it is divided by it: "
      "both are roots."),
     ("d_k under a root in the variance", [144.0, 6.0, 12.0],
@@ -563,6 +579,21 @@ ATTENTION_MISTAKES = mistakes(
     ("divided after the softmax", lambda q, k, v: _raw(q, k).softmax(-1) / q.shape[-1] ** 0.5 @ v,
      "The weights of a query no longer sum to one, and the softmax was as hard as before. "
      + ROOT_BEFORE),
+    *(
+        (f"divided after the softmax, and by {what}",
+         lambda q, k, v, of=of: _raw(q, k).softmax(-1) / of(q, k) @ v,
+         "The weights of a query no longer sum to one, and the softmax was as hard as before. "
+         f"{ROOT_BEFORE} {more}")
+        for what, of, more in (
+            ("d_k, without the root", lambda q, k: q.shape[-1], "And by the root of d_k."),
+            ("the root of the number of keys", lambda q, k: k.shape[-2] ** 0.5,
+             "And by the root of d_k, which is the last axis of q."),
+            ("the number of keys", lambda q, k: k.shape[-2],
+             "And by the root of d_k, which is the last axis of q."),
+            ("the root of d_model", lambda q, k: (q.shape[1] * q.shape[-1]) ** 0.5,
+             "And by the root of d_k, the width of one head."),
+        )
+    ),
     ("multiplied by the root", lambda q, k, v: _divided(q, k, v, q.shape[-1] ** -0.5),
      "The scores are too large already. They are divided by the root of d_k."),
     ("the root taken twice", lambda q, k, v: _divided(q, k, v, q.shape[-1] ** 0.25),
@@ -955,8 +986,7 @@ MENDED_MISTAKES = mistakes(
     ("the softmax over the heads", lambda q, k, v, mask: (
         (_raw(q, k) / q.shape[-1] ** 0.5).masked_fill(~mask, -torch.inf).softmax(1)
         .nan_to_num() @ v),
-     "Each query shares its attention among the keys: the softmax runs over the last axis. Axis 1 "
-     "is that of the heads."),
+     f"{SUMS_TO_ONE} Axis 1 is that of the heads."),
     ("one mask for all heads, from any of them", lambda q, k, v, mask: mended(
         q, k, v, mask.any(1, keepdim=True).expand_as(mask)),
      "The mask is (B, H, T, S): each head has its own."),
@@ -1080,6 +1110,54 @@ def gradient_cases() -> list[tuple]:
         tuple(torch.randn(*shape, generator=draw) for shape in ((s,), (s, e), (e,)))
         for s, e in sizes
     ]
+
+
+def _gradient_with(
+    front: Callable[[Tensor, Tensor], Tensor] = lambda p, s: p,
+    off: Callable[[Tensor, Tensor], Tensor] = lambda p, a: p @ a,
+    after: Callable[[Tensor, Tensor], Tensor] = lambda y, g: y,
+) -> Callable[[Tensor, Tensor, Tensor], Tensor]:
+    """The gradient, right by default; each argument makes one slip."""
+
+    def gradient(scores: Tensor, v: Tensor, g: Tensor) -> Tensor:
+        p, a = scores.softmax(-1), v @ g
+        return after(front(p, scores) * (a - off(p, a)), g)
+
+    return gradient
+
+
+GRADIENT_SLIPS = [
+    ("not multiplied by the weights", {"front": lambda p, s: torch.ones_like(p)},
+     "Each entry is multiplied by the weight of its key."),
+    ("scores in place of weights in front", {"front": lambda p, s: s},
+     "In front stands the weight of the key, the softmax of the scores."),
+    ("the exponentials in front", {"front": lambda p, s: s.exp()},
+     "The weight is the exponential divided by the sum of all."),
+    ("p (1 - p) in front", {"front": lambda p, s: p * (1 - p)}, "In front stands the weight."),
+    ("1 - p in front", {"front": lambda p, s: 1 - p}, "In front stands the weight."),
+    ("the weights multiplied twice", {"front": lambda p, s: p * p},
+     "Each entry is multiplied by its weight once."),
+    ("the plain mean instead of the weighted one", {"off": lambda p, a: a.mean()},
+     "p^T p leaves a mean that is weighted with p."),
+    ("the plain sum instead of the weighted mean", {"off": lambda p, a: a.sum()},
+     "p^T p leaves a mean that is weighted with p."),
+    ("the largest in place of the weighted mean", {"off": lambda p, a: a.max()},
+     "p^T p leaves a mean that is weighted with p."),
+    ("the mean added", {"off": lambda p, a: -(p @ a)}, "Equation (6.8) has a minus."),
+    ("the mean not subtracted", {"off": lambda p, a: torch.zeros_like(a)},
+     "What a key gains the others lose: subtract the weighted mean."),
+    ("the sign turned", {"after": lambda y, g: -y},
+     "Where a value agrees with g better than the average, raising its score raises the loss."),
+    ("divided by the number of keys", {"after": lambda y, g: y / len(y)},
+     "Nothing divides by S."),
+    ("the mean of the entries instead of their sum", {"after": lambda y, g: y / len(g)},
+     "v @ g is a sum of products over the entries of a value, not their mean."),
+]  # fmt: skip
+GRADIENT_BUT = [
+    ("not multiplied by the weights", "the mean not subtracted"),
+    ("p (1 - p) in front", "the mean not subtracted"),
+    ("not multiplied by the weights", "divided by the number of keys"),
+]
 
 
 GRADIENT_MISTAKES = mistakes(
@@ -1247,6 +1325,7 @@ GRADIENT_MISTAKES = mistakes(
     ("powers of 2 in place of exponentials",
      lambda scores, v, g: scores_gradient(scores * math.log(2), v, g),
      "The softmax has the natural exponential, with the base e."),
+    *combined(_gradient_with, GRADIENT_SLIPS, but=GRADIENT_BUT),
 )  # fmt: skip
 
 # 6.7 how the entropy answers
@@ -1318,7 +1397,7 @@ ENTROPY_MISTAKES = mistakes(
     ("logarithms to the base 10", lambda s: entropy_gradient(s) / math.log(10),
      "The entropy of equation (6.5) is in nats, with the natural logarithm."),
     ("the logarithm left out", lambda s: -_p(s) * _h(s),
-     "That is the second half. The first is -p_j ln p_j."),
+     "That is the second half. The first has the logarithm of the key's own weight."),
     ("1 - p in place of p", lambda s: -(1 - _p(s)) * (_p(s).log() + _h(s)),
      "A score whose weight is 0 changes nothing: each entry is multiplied by its weight."),
     ("the weight before it squared", lambda s: -(_p(s) ** 2) * (_p(s).log() + _h(s)),
@@ -1336,11 +1415,11 @@ ENTROPY_MISTAKES = mistakes(
     ("the sum of all slopes", lambda s: entropy_gradient(s).sum(),
      "One slope for each score is asked for. (Their sum is always zero: why?)"),
     ("the entropy times the weight", lambda s: _p(s) * _h(s),
-     "That is one part, with the sign turned: -p_j (ln p_j + H)."),
+     "That is one part, with the sign turned. The other holds the logarithm of the weight."),
     ("the product of both parts", lambda s: -_p(s) * _p(s).log() * _h(s),
-     "The two parts are added: ln p_j + H."),
+     "The logarithm and the entropy are added, not multiplied."),
     ("even shares less the weights", lambda s: 1 / len(s) - _p(s),
-     "The sign is right where a score is high or low, but the slope is -p_j (ln p_j + H)."),
+     "The sign is right where a score is high or low. But the slope holds logarithms: derive it."),
     ("the slope of the logarithm, 1 / p", lambda s: -1 / _p(s),
      "The slope of p ln p is ln p + 1, and then the Jacobian."),
     ("only the diagonal of the Jacobian, and without the 1",
@@ -1350,19 +1429,21 @@ ENTROPY_MISTAKES = mistakes(
      lambda s: (-_p(s) * (1 - _p(s)) * (_p(s).log() + 1)).sum(),
      "One slope for each score, and all weights move with each."),
     ("the entropy less the surprise", lambda s: _h(s) + _p(s).log(),
-     "The weight stands in front, with a minus: -p_j (ln p_j + H)."),
+     "Where a weight is 0 the slope is 0: the weight multiplies. And raising the highest score "
+     "makes the entropy fall: which sign has it?"),
     ("the sum of the logarithms in place of their weighted mean",
      lambda s: -_p(s) * (_p(s).log() - _p(s).log().sum()),
      "What is taken off is the weighted mean of ln p, which is minus H."),
     ("zero for all", lambda s: torch.zeros_like(s),
      "That holds where all weights are equal. Elsewhere the entropy answers."),
     ("the entropy added to the terms", lambda s: -_p(s) * _p(s).log() + _h(s),
-     "The weight multiplies both: -p_j (ln p_j + H)."),
+     "The weight multiplies both, the logarithm and the entropy: where it is 0, so is the slope."),
     ("the entropy taken from the terms", lambda s: -_p(s) * _p(s).log() - _h(s),
-     "The weight multiplies both: -p_j (ln p_j + H)."),
+     "The weight multiplies both, the logarithm and the entropy: where it is 0, so is the slope."),
     ("divided by the weight", lambda s: -(_p(s).log() + _h(s)) / _p(s),
-     "The weight multiplies: -p_j (ln p_j + H)."),
-    ("twice", lambda s: 2 * entropy_gradient(s), "Nothing is doubled: -p_j (ln p_j + H)."),
+     "The weight multiplies: where it is 0, so is the slope."),
+    ("twice", lambda s: 2 * entropy_gradient(s),
+     "Nothing is doubled on the way. Try it on the example."),
     ("the size without its sign", lambda s: entropy_gradient(s).abs(),
      "Raising the highest score makes the softmax harder: its slope is below zero."),
     ("the slope of p in place of that of H", lambda s: _p(s) * (1 - _p(s)) * _h(s),
@@ -1638,6 +1719,19 @@ def _how_near(
         ),
     }
     stuck = next((end for end, there in ends.items() if there), None)
+    between = [  # the temperatures of those that are neither hard nor even
+        temperature_for(case[0], one)
+        for case, one in zip(cases, got, strict=True)
+        if NEAR <= one <= math.log(len(case[0])) - NEAR
+    ]
+    one_limit = not between or max(between) < 1.01 * min(between)
+    if all(abs(by) > 2e-3 for _, by in off) and one_limit and len(far) > len(off) / 2:
+        return (
+            "in every case an end, as of a search on the wrong side",
+            "Does it look on the right side? The entropy grows with the temperature: where it is "
+            "too low, look at higher ones, where it is too high, at lower ones. (And are the "
+            "scores divided by the temperature?)",
+        )
     if stuck and len(far) < len(off) and min(size for size, _ in far) < 10:
         return (
             f"a search that gets stuck at the {stuck} end",
@@ -1745,9 +1839,10 @@ EXERCISES = [
                 Invariant(
                     "an entropy as asked, to a thousandth",
                     lambda output, scores, entropy: abs(output - entropy) < 2e-3,
-                    "What is compared is not the temperature but the entropy at it. If the search "
-                    "goes the right way, it has ended too early, or its limits are too near: let "
-                    "it run longer, over the logarithm of the temperature.",
+                    "What is compared is not the temperature but the entropy at it. Does the "
+                    "search go the right way? The entropy grows with the temperature. If it does, "
+                    "it has ended too early, or its limits are too near: let it run longer, over "
+                    "the logarithm of the temperature.",
                 ),
             ],
         ),

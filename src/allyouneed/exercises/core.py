@@ -638,7 +638,10 @@ def explain_failure(exercise: Exercise, answer: Any, failure: Failure, case: Cas
             "stops, or one that does the same again and again?"
         )
     elif failure.kind == "OutOfMemory":
-        what = f"it asked for more than {MEMORY / GIB:g} GB of memory."
+        what = (
+            f"it asked for more than {MEMORY / GIB:g} GB of memory. Does something become as long "
+            "as a number in the input says, where counting would do, or grow without end?"
+        )
     elif failure.kind == "RecursionError":
         what = (
             "it called itself too deeply. Has the recursion an end? If it has, a loop that begins "
