@@ -2195,8 +2195,8 @@ FEWER, MORE = "fewer parts would do", "more parts would do"
 ONE_CHANGE = {
     TWO_MACHINES: "Between machines the wires set the pace, and GPUs that wait are paid for: with "
     "these tokens a plan in one machine, n at most 8, holds.",
-    OF_ONE: "`tokens` are those of all GPUs together. Are yours the share of one? n times as many, in "
-    "parts that fit, would hold.",
+    OF_ONE: "`tokens` are those of all GPUs together. Are yours the share of one? n times as many, "
+    "in parts that fit, would hold.",
     FEWER: "`n` and `tokens` can stay: each part launches everything anew, and a GPU that waits "
     "for its host is paid for as well.",
     MORE: "`n` and `tokens` can stay: of each part less is held for the backward pass.",
