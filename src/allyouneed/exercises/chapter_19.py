@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import reduce
+from functools import cache, reduce
 from itertools import product
 from typing import Any
 
@@ -25,7 +25,7 @@ from allyouneed.scaling import (
 from allyouneed.transformer import BASE, BIG
 
 from .compare import kind
-from .core import Exercise, Invariant, Mistake, mistakes
+from .core import Case, Exercise, Family, Invariant, Mistake, mistakes
 from .pairs import combined
 
 # 19.1 gradients of shares put together
@@ -67,6 +67,12 @@ def _any(g: Tensor) -> bool:
 
 def _no_nan(g: Tensor) -> bool:
     return not g.isnan().any()
+
+
+def _before_empty(gradients: list[Tensor], tokens: list[int]) -> tuple[list[Tensor], list[int]]:
+    """The shares in front of the first one without tokens; zeros if there are none."""
+    end = tokens.index(0) if 0 in tokens else len(tokens)
+    return (gradients[:end], tokens[:end]) if end else ([0.0 * gradients[-1]], [1])
 
 
 def _softmax(n: int, tokens: list[int]) -> float:
@@ -178,6 +184,21 @@ COMBINE_MISTAKES = [
              0 * gradients[-1],
          ),
          "An empty share is left out, and those behind it count: `continue`, not `break`."),
+        ("stopped at the first empty share",
+         lambda gradients, tokens: combine(*_before_empty(gradients, tokens)),
+         "An empty share is left out, and those behind it count: `continue`, not `break`."),
+        ("stopped at the first empty share, and zero divided by zero",
+         lambda gradients, tokens: (
+             combine(*_before_empty(gradients, tokens)) / torch.tensor(float(tokens[0] > 0))
+         ),
+         "An empty share is left out, and those behind it count: `continue`, not `break`."),
+        ("the last share left out",
+         lambda gradients, tokens: combine(gradients[:-1], tokens[:-1])
+         if sum(tokens[:-1]) else 0 * gradients[-1],
+         "All shares count, the last one too: does a loop end too early?"),
+        ("the first share left out",
+         lambda gradients, tokens: combine(gradients[1:], tokens[1:]),
+         "All shares count, the first one too: places are counted from 0."),
         ("the mean of those that are not NaN",
          lambda gradients, tokens: torch.stack(gradients).nanmean(0),
          "Each gradient is to be weighted by its number of tokens. And a share without tokens does "
@@ -247,7 +268,7 @@ def bytes_sent(parameters: int, n: int, sharded: bool) -> float:
 
 
 def bytes_sent_cases() -> list[tuple]:
-    return [(1000, 4, False), (215, 7, True), (50, 1, False)]
+    return [(1000, 4, False), (215, 7, True), (216, 7, True), (50, 1, False)]
 
 
 def _sent(
@@ -382,6 +403,18 @@ BYTES_MISTAKES = mistakes(
     ("rounded down to whole bytes",
      lambda parameters, n, sharded: (3 if sharded else 2) * (n - 1) * 4 * parameters // n,
      "Equation (19.5) as it stands: nothing is rounded. In Python / divides, // rounds down."),
+    ("rounded to the nearest byte",
+     lambda parameters, n, sharded: round(bytes_sent(parameters, n, sharded)),
+     "Equation (19.5) as it stands: nothing is rounded, pieces need not be whole numbers."),
+    ("rounded up to whole bytes",
+     lambda parameters, n, sharded: math.ceil(bytes_sent(parameters, n, sharded)),
+     "Equation (19.5) as it stands: nothing is rounded, pieces need not be whole numbers."),
+    ("pieces rounded to the nearest byte",
+     lambda parameters, n, sharded: (3 if sharded else 2) * (n - 1) * round(4 * parameters / n),
+     "Equation (19.5) as it stands: a piece has an n-th of the bytes, whole or not."),
+    ("pieces rounded up to whole bytes",
+     lambda parameters, n, sharded: (3 if sharded else 2) * (n - 1) * -(-4 * parameters // n),
+     "Equation (19.5) as it stands: a piece has an n-th of the bytes, whole or not."),
     ("three rounds always", lambda parameters, n, sharded: 3 * (n - 1) / n * 4 * parameters,
      "Plain data parallelism has two rounds, reduce-scatter and all-gather. Only stage 3 has "
      "three."),
@@ -721,8 +754,8 @@ def _gpus(
 
 
 GPU_SLIPS = [
-    ("four bytes more shared in each stage", {"full": (16, 12, 8, 0)},
-     "Stage 1 shares both of Adam's moments, 8 bytes."),
+    ("four bytes shared in stage 1, eight in stage 2", {"full": (16, 12, 8, 0)},
+     "The moments come first, 8 bytes, and the weights last."),
     ("one moment stays in full", {"full": (16, 12, 8, 4)},
      "Stage 1 shares both of Adam's moments, 8 bytes."),
     ("stages counted from one too low", {"full": (16, 16, 8, 4)}, "Stage 1 shares the moments."),
@@ -804,9 +837,11 @@ FEWEST_MISTAKES = mistakes(
      "The smallest number is asked for; it need not fill machines of eight."),
     *combined(_gpus, GPU_SLIPS, GPU_KNOWN),
     ("only four bytes shared in stage 1", _held((16, 12, 4, 0)),
-     "Stage 1 shares the moments, 8 bytes for each parameter. The gradients, 4 bytes, come next."),
-    ("four bytes more shared in each stage", _held((16, 12, 8, 0)),
-     "Adam's moments are two numbers for each parameter, 8 bytes: stage 1 shares both."),
+     "Stage 1 shares the moments, 8 bytes for each parameter. The gradients, 4 bytes, come next, "
+     "and the weights last."),
+    ("four bytes shared in stage 1, eight in stage 2", _held((16, 12, 8, 0)),
+     "Stage 1 shares Adam's moments, two numbers for each parameter, 8 bytes; stage 2 the "
+     "gradients as well. The weights come last."),
     ("the weights shared in stage 2", _held((16, 8, 0, 0)),
      "Stage 2 shares moments and gradients. The weights stay in full until stage 3."),
     ("everything shared in stage 0", _held((0, 8, 4, 0)),
@@ -1132,6 +1167,28 @@ NOISE_MISTAKES = mistakes(
          _from_lengths(*_lengths(gradients.T), len(gradients), b)),
      "A row is the gradient of a share: its length is a sum along the row, and the mean of all is "
      "taken over the rows."),
+    ("summed over the shares, axis 0, for a share's length", lambda gradients, b: _from_lengths(
+         gradients.pow(2).sum(0).mean(), _lengths(gradients)[1], len(gradients), b),
+     "A row is the gradient of a share: its squared length is a sum over the P entries, axis 1, "
+     "and the mean of all is taken over the shares."),
+    ("the mean of all entries for the whole gradient", lambda gradients, b: _from_lengths(
+         _lengths(gradients)[0], gradients.mean().pow(2), len(gradients), b),
+     "The gradient of the whole batch is the mean of the rows, (P,): a mean over the shares alone, "
+     "axis 0."),
+    ("the variance of all entries together", lambda gradients, b: float(
+         b * gradients.var() / (gradients.mean(0).pow(2).sum() - gradients.var() / len(gradients))),
+     "The noise is how far the shares differ from each other, entry by entry: the variance over "
+     "axis 0, summed over the entries."),
+    ("the mean of the variances in place of their sum", lambda gradients, b: float(
+         b * gradients.var(0).mean()
+         / (gradients.mean(0).pow(2).sum() - gradients.var(0).mean() / len(gradients))),
+     "The trace is a *sum* over the entries of the gradient."),
+    ("the largest of the lengths in place of the mean", lambda gradients, b: _from_lengths(
+         gradients.pow(2).sum(1).max(), _lengths(gradients)[1], len(gradients), b),
+     "The squared length of a share is a mean over all shares."),
+    ("the last share's length in place of the mean", lambda gradients, b: _from_lengths(
+         gradients[-1].pow(2).sum(), _lengths(gradients)[1], len(gradients), b),
+     "The squared length of a share is a mean over all shares. Does a loop keep the last alone?"),
     ("the whole gradient as a mean along each row", lambda gradients, b: _from_lengths(
          _lengths(gradients)[0], gradients.mean(1).pow(2).sum(), len(gradients), b),
      "The gradient of the whole batch is the mean of the rows, (P,): a mean over the shares, axis "
@@ -1605,6 +1662,7 @@ WHOLE_KNOWN = [
 ]
 
 
+NO_MEAN = "What has been clipped is the gradient itself, and no mean over processes is left."
 WHOLE_MISTAKES = mistakes(
     ("each divided by its own tokens, and then by all",
      lambda sums, tokens, max_norm: _whole_gradient()(
@@ -1658,6 +1716,37 @@ WHOLE_MISTAKES = mistakes(
          lambda g: g * (g.norm() <= max_norm)
      )(sum(sums) / sum(tokens)),
      "A gradient that is too long is made shorter, and keeps its direction."),
+    ("divided by the processes still, behind the clipping",
+     lambda sums, tokens, max_norm: whole_gradient(sums, tokens, max_norm) / len(tokens),
+     f"{NO_MEAN} Divided by all tokens it was the mean already."),
+    ("divided by the processes with tokens, behind the clipping",
+     lambda sums, tokens, max_norm: (
+         whole_gradient(sums, tokens, max_norm) / sum(n > 0 for n in tokens)
+     ),
+     f"{NO_MEAN} Divided by all tokens it was the mean already."),
+    ("the sum clipped, and then divided by the processes",
+     lambda sums, tokens, max_norm: (
+         _whole_gradient("sums")(sums, tokens, max_norm) / len(tokens)
+     ),
+     f"{NO_MEAN} Divide by the number of all tokens, before you clip."),
+    ("the means of the shares added up, clipped, and divided by the processes",
+     lambda sums, tokens, max_norm: _whole_gradient("sums")(
+         [g / max(n, 1) for g, n in zip(sums, tokens, strict=True)], tokens, max_norm
+     ) / len(tokens),
+     f"{NO_MEAN} And a process with few tokens counts as much as one with many: divide the sum by "
+     "all tokens."),
+    ("each share clipped for itself, and then divided by the processes",
+     lambda sums, tokens, max_norm: (
+         _whole_gradient("tokens", "before")(sums, tokens, max_norm) / len(tokens)
+     ),
+     f"{NO_MEAN} And what is clipped is the sum: until then nobody knows how long it is."),
+    ("not clipped, and divided by all tokens and by the processes",
+     _whole_gradient("tokens and processes", "never"),
+     "Divided by all tokens it is the mean already. And what the optimizer gets is at most "
+     "`max_norm` long."),
+    ("multiplied by the processes, behind the clipping",
+     lambda sums, tokens, max_norm: whole_gradient(sums, tokens, max_norm) * len(tokens),
+     "What the optimizer gets is at most `max_norm` long, however many processes there are."),
     ("zero divided by zero",
      lambda sums, tokens, max_norm: (
          lambda g: g / g.norm() * min(max_norm, float(g.norm()))
@@ -2008,6 +2097,18 @@ INTERVAL_MISTAKES = mistakes(
     ("the writing added to what a failure destroys",
      _interval(_young, lambda w, f, t: w / t + (t + w) / (2 * f)),
      "The writing is in the t seconds already, of which half is lost on average."),
+    ("the writing taken out of what a failure destroys",
+     _interval(_young, lambda w, f, t: w / t + (t - w) / (2 * f)),
+     "The task counts half of the whole interval, t / 2: the writing is in the t seconds."),
+    ("the writing over the work alone",
+     _interval(_young, lambda w, f, t: w / (t - w) + t / (2 * f)),
+     "Of every t seconds, the writing included, `write` are lost: w / t."),
+    ("the writing taken out of both losses",
+     _interval(_young, lambda w, f, t: w / (t - w) + (t - w) / (2 * f)),
+     "Of every t seconds, the writing included, `write` are lost, and t / 2 with each failure."),
+    ("the writing lost with each failure as well",
+     _interval(_young, lambda w, f, t: w / t + (t / 2 + w) / f),
+     "A failure costs t / 2 on average, and the writing is in the t seconds."),
     ("2 w t for the share", _interval(_young, lambda w, f, t: 2 * w * t),
      "Of t seconds w are spent on writing: the share is w / t, and the failures' is as large."),
     ("the writing forgotten in the share", _interval(_young, lambda w, f, t: 1 / t + t / (2 * f)),
@@ -2047,8 +2148,8 @@ ALONE = (
 )
 
 
-def judged(answer: Callable[[], Any]) -> tuple[str, str, str]:
-    """What the cost model says of a plan: of memory, hours and price."""
+def judged(answer: Callable[[], Any]) -> tuple[str, str, str, str]:
+    """What the cost model says of a plan: of memory, hours and price, and of what would mend it."""
     found = answer()
     if isinstance(found, list | tuple):
         if len(found) != 3:
@@ -2062,6 +2163,16 @@ def judged(answer: Callable[[], Any]) -> tuple[str, str, str]:
         raise ValueError(
             f"expected whole numbers, at least 1, and a token for each part of a batch, got {found}"
         )
+    said = of_plan(n, tokens, parts)
+    return *said, "" if said == HOLDS else one_change(n, tokens, parts)
+
+
+HOLDS = "fits", "in time", "paid"
+
+
+@cache
+def of_plan(n: int, tokens: int, parts: int) -> tuple[str, str, str]:
+    """What the cost model says of memory, hours and price."""
     steps = steps_needed(tokens, 150_000, 25_000)
     run = project(BIG, SMALL, n, steps, tokens=tokens, parts=parts)
     held = sum(state_bytes(parameter_count(BIG)).values())
@@ -2077,6 +2188,40 @@ def by_the_batch(steps: float, tokens: int) -> str:
     """Whether one GPU alone, which waits for nobody, would cost too much already."""
     alone = project(BIG, SMALL, 1, steps, tokens=tokens)
     return ", with one GPU as well" if alone.price > 28 else ""
+
+
+TWO_MACHINES, OF_ONE = "more than one machine", "n times the tokens would do"
+FEWER, MORE = "fewer parts would do", "more parts would do"
+ONE_CHANGE = {
+    TWO_MACHINES: "Between machines the wires set the pace, and GPUs that wait are paid for: with "
+    "these tokens a plan in one machine, n at most 8, holds.",
+    OF_ONE: "`tokens` are those of all GPUs together. Are yours the share of one? n times as many, "
+    "in parts that fit, would hold.",
+    FEWER: "`n` and `tokens` can stay: each part launches everything anew, and a GPU that waits "
+    "for its host is paid for as well.",
+    MORE: "`n` and `tokens` can stay: of each part less is held for the backward pass.",
+}
+
+
+def one_change(n: int, tokens: int, parts: int) -> str:
+    """Which single thing, changed, would make the plan hold, with as many parts as it needs."""
+
+    def held(n: int, tokens: int) -> list[int]:
+        return [p for p in range(1, min(33, tokens // n + 1)) if of_plan(n, tokens, p) == HOLDS]
+
+    if found := held(n, tokens):
+        return FEWER if min(found) < parts else MORE
+    if n > 8 and held(8, tokens):
+        return TWO_MACHINES
+    return OF_ONE if n > 1 and held(n, n * tokens) else ""
+
+
+def _plan_said(cases: Sequence[Case], got: Sequence, want: Sequence) -> tuple[str, str] | None:
+    """What is wrong with a plan, and the single change that would mend it."""
+    if not (isinstance(got[0], tuple) and (change := got[0][-1])):
+        return None
+    first = next(row for row in PLAN_MISTAKES if judged(row.wrong)[:3] == got[0][:3])
+    return f"{first.name}; {change}", ONE_CHANGE[change]
 
 
 def _plan(n: int, tokens: int, parts: int) -> Callable[[], dict[str, int]]:
@@ -2231,6 +2376,7 @@ EXERCISES = [
         reference=plan,
         cases=[()],
         mistakes=PLAN_MISTAKES,
+        invariants=Family(_plan_said),
         probe=judged,
     ),
 ]
