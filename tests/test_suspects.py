@@ -240,7 +240,7 @@ def test_yes_and_no_may_be_said_in_other_words_and_by_asserts(number):
 
 @pytest.mark.parametrize("number", TESTED)
 def test_a_test_that_returns_something_returns_it_always(number):
-    """With `assert` alone nothing is a yes. With a `return` in one case it is a `return` missing."""
+    """With `assert` alone nothing is a yes. With a value in one case it is a `return` missing."""
     right = find(number).reference
 
     def asserts(suspect, then=None):

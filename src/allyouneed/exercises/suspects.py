@@ -62,9 +62,9 @@ def said_of(test: Callable, suspect: Any, right: bool) -> bool | str:
 def silence(said: Iterable[Any]) -> bool | str | None:
     """What it means that a test returns nothing for a suspect, by all that it says of them.
 
-    A test may be written with `assert` alone: where it returns no value for any suspect, and asserts
-    (or raises for many), nothing is a yes. Where it returns values for others it lacks a `return`:
-    its name. Where it does neither, nothing is said at all (a few errors may be no words of its).
+    A test may be written with `assert` alone: where it returns no value for any suspect, and an
+    assert fails (or many raise), nothing is a yes. Where it returns values for others, it lacks a
+    `return`: the name of that. Where it does neither, nothing is said (a few errors are no words).
     """
     said = [one for one in said if isinstance(one, bool | np.bool_ | str)]
     values = {one for one in said if type(one) is bool}
@@ -141,11 +141,11 @@ def verdicts_on(
             return {"said": "the opposite"}
         if not calls or not passed or not all(said[name] for name in right):
             return said
-        if passed < len(said) - len(right) and _says_yes(test, lambda *given, **named: None):
+        if passed < len(said) - len(right) and says_yes(test, lambda *given, **named: None):
             return {"said": AN_ERROR}
         refused = [one for name, one in suspects.items() if not said[name]]
         if refused and all(
-            _says_yes(test, changing_over(*two))
+            says_yes(test, changing_over(*two))
             for one in refused[:2]
             for two in ((one, suspects[right[0]]), (suspects[right[0]], one))
         ):
@@ -191,11 +191,11 @@ def _slip(test: Callable, right: Callable, spoilt: Spoilt) -> str | None:
     def altered(change: Callable) -> Callable:
         return lambda *given: change(right(*map(_kept, given)), *given)
 
-    if _says_yes(test, altered(spoilt.loud)):
+    if says_yes(test, altered(spoilt.loud)):
         return None  # it does not look at the numbers
-    if _says_yes(test, altered(spoilt.quiet)):
+    if says_yes(test, altered(spoilt.quiet)):
         return LOOSE
-    if _says_yes(test, mixed(0)) and _says_yes(test, mixed(-1)):
+    if says_yes(test, mixed(0)) and says_yes(test, mixed(-1)):
         return ANY
     return None
 
@@ -215,7 +215,7 @@ def _watched(
                 wrong.select(axis, place).copy_(out.select(axis, place))
                 return wrong
 
-            alone += [words] * (shape[axis] > 1 and _says_yes(test, partly))
+            alone += [words] * (shape[axis] > 1 and says_yes(test, partly))
         if len(alone) == 2:
             return f"one {of} that fits taken for enough", "Is it `any`, where `all` is meant?"
         if alone:
@@ -224,7 +224,7 @@ def _watched(
     return None
 
 
-def _says_yes(test: Callable, suspect: Callable) -> bool:
+def says_yes(test: Callable, suspect: Callable) -> bool:
     try:
         return plain_word(test(suspect)) is True
     except Exception:
