@@ -1955,8 +1955,8 @@ FLATTERED_MISTAKES = mistakes(
      "Both scores vary: their difference has the variance 2 s^2 (1 - rho)."),
     ("multiplied by the root of 2", lambda s, rho: s * math.sqrt(2 * (1 - rho) / math.pi),
      "The difference D has the variance 2 s^2 (1 - rho), the mean of |D| is its deviation times "
-     "the root of 2 / pi, and the winner has half of that. Is the half missing, or both the half and "
-     "the 2 of the variance?"),
+     "the root of 2 / pi, and the winner has half of that. Is the half missing, or both the half "
+     "and the 2 of the variance?"),
     ("the deviation of the difference", lambda s, rho: s * math.sqrt(2 * (1 - rho)),
      "That is how far the two typically lie apart. Asked for is the mean of the larger one."),
     ("half the deviation of the difference", lambda s, rho: s * math.sqrt(2 * (1 - rho)) / 2,
