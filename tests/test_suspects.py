@@ -198,7 +198,10 @@ def test_a_test_for_each_entry_is_told_how_to_make_one():
     assert "`.all()` makes one" in " ".join(examine("10.2", same).message.split())
 
 
-TESTED = ("1.7", "3.7", "8.5", "9.4", "12.6", "13.3", "14.2", "16.10", "17.11", "18.4", "20.10")
+TESTED = (
+    "1.7", "2.4", "3.7", "4.8", "7.10", "8.5", "9.4", "10.2", "12.6", "13.3", "14.2", "15.11",
+    "16.10", "17.11", "18.4", "20.10",
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("number", TESTED)
@@ -229,13 +232,36 @@ def test_yes_and_no_may_be_said_in_other_words_and_by_asserts(number):
         asserts,
         lambda suspect: torch.tensor(bool(right(suspect))),
         lambda suspect: float(right(suspect)),
-        lambda suspect: None if right(suspect) else False,
     ):
         assert examine(number, answer).status == "correct"
-    for answer in (lambda suspect: True if right(suspect) else None, lambda suspect: print(end="")):
+    verdict = examine(number, lambda suspect: print(end=""))
+    assert verdict.status == "wrong" and verdict.mistake is None, verdict.message
+    assert "returned None" in verdict.message
+
+
+@pytest.mark.parametrize("number", TESTED)
+def test_a_test_that_returns_something_returns_it_always(number):
+    """With `assert` alone nothing is a yes. With a value in one case it is a `return` missing."""
+    right = find(number).reference
+
+    def asserts(suspect, then=None):
+        assert right(suspect)
+        return then
+
+    def early(suspect):
+        assert right(suspect)
+        return True if draws.pop() else None
+
+    assert examine(number, asserts).status == "correct"
+    assert examine(number, lambda suspect: asserts(suspect, True)).status == "correct"
+    draws = 1000 * [True, False]
+    for answer, missing in (
+        (lambda suspect: None if right(suspect) else False, "`return True` is missing"),
+        (lambda suspect: True if right(suspect) else None, "`return False` is missing"),
+        (early, "a `return` is missing"),
+    ):
         verdict = examine(number, answer)
-        assert verdict.status == "wrong" and verdict.mistake is None, verdict.message
-        assert "returned None" in verdict.message
+        assert (verdict.status, verdict.mistake) == ("wrong", missing), verdict.message
 
 
 def epoch(model, batches, optimizer, places=slice(None), write=lambda loss: loss):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import random
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise, product
 from typing import Any
 
@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from .compare import kind
-from .core import Exercise, Invariant, mistakes
+from .core import Case, Exercise, Family, Invariant, lacking, mistakes
 from .pairs import combined
 from .predictions import booleans
 from .suspects import Lack, each, rules, verdicts_on
@@ -41,16 +41,25 @@ CHANGES = (
 unnoticed = [truth for truth, _, _ in CHANGES]
 
 
-def _doubts(claims: tuple) -> Iterator[tuple[str, list[bool], str]]:
-    """Every wrong answer, with what is wrong in it."""
+def _doubts(claims: tuple, true_for: str) -> Iterator[tuple[str, list, str]]:
+    """Every wrong answer, with what is wrong in it; `true_for`: what True is for."""
+    truths = [truth for truth, _, _ in claims]
+    turned = "all five the other way round"
+    yield turned, [not truth for truth in truths], f"{true_for} Is your list turned round?"
     for wrong in product((False, True), repeat=len(claims)):
-        if any(wrong):
+        if any(wrong) and not all(wrong):
             told = [claim for claim, is_wrong in zip(claims, wrong, strict=True) if is_wrong]
             answer = [
                 truth != is_wrong for (truth, _, _), is_wrong in zip(claims, wrong, strict=True)
             ]
             name = ", and ".join(name for _, name, _ in told)
             yield name, answer, " ".join(why for _, _, why in told)
+    numbers = [number for number, truth in enumerate(truths, 1) if truth]
+    yield (
+        "the numbers of those that are true",
+        numbers,
+        "The numbers are right. Asked for are five booleans, one for each: [True, ...].",
+    )
 
 
 # 13.2 greedy with a state
@@ -622,6 +631,21 @@ def _overwritten_ends(scores: Tensor, log_p: Tensor, eos: int) -> tuple[list, li
     return [(parent, -math.inf) for parent, _ in ended], going
 
 
+def _ends_changed(change: Callable[[int, float], tuple]) -> Callable:
+    """What is returned of those that end in another form."""
+
+    def answer(scores: Tensor, log_p: Tensor, eos: int) -> tuple[list, list]:
+        ended, going = beam_step(scores, log_p, eos)
+        return [change(*one) for one in ended], going
+
+    return answer
+
+
+def _added_along(scores: Tensor, log_p: Tensor) -> Tensor:
+    """Without an axis for the tokens: an error, unless there are as many of both."""
+    return scores + log_p
+
+
 def _one_more_may_end(scores: Tensor, log_p: Tensor, eos: int) -> tuple[list, list]:
     sums = scores[:, None] + log_p
     line = sums.flatten().topk(len(scores) + 1).values[-1]
@@ -632,6 +656,38 @@ def _one_more_may_end(scores: Tensor, log_p: Tensor, eos: int) -> tuple[list, li
 BEAM_MISTAKES = mistakes(
     ("`eos` among the first N + 1 ends a sentence", _one_more_may_end,
      "Only an `eos` among the best N candidates counts."),
+    ("each score added to a token in place of a row", _step(total=_added_along),
+     "`scores` has one number for each hypothesis, a row of `log_p`, and so it needs an axis for "
+     "the tokens: shape (N, 1). As it is, it is laid along the tokens, which raises an error, or, "
+     "with as many tokens as hypotheses, adds the wrong scores."),
+    ("the scores repeated in the order of the tokens", _step(
+         total=lambda scores, log_p: scores.repeat(log_p.shape[1]).view(log_p.shape) + log_p),
+     "Each score is that of a row, and the same for all its tokens. `repeat` writes all scores one "
+     "after the other, and the next row begins somewhere among them."),
+    ("the scores of another hypothesis added, in reverse order",
+     _step(total=lambda scores, log_p: scores.flip(0)[:, None] + log_p),
+     "Row i of `log_p` is what follows hypothesis i: its score is `scores[i]`."),
+    ("`eos` taken out before the best N are found",
+     lambda scores, log_p, eos: ([], beam_step(scores, log_p, eos)[1]),
+     "Those that go on are right, and nothing ever ends. Look among the best N of *all* candidates "
+     "for those with `eos`, and take it out after that."),
+    ("those that end told as (score, parent)", _ends_changed(lambda parent, score: (score, parent)),
+     "The pair is turned round: a candidate that ends is `(parent, score)`."),
+    ("the score first in both lists",
+     lambda scores, log_p, eos: (
+         [(score, parent) for parent, score in beam_step(scores, log_p, eos)[0]],
+         [(score, *rest) for *rest, score in beam_step(scores, log_p, eos)[1]]),
+     "Pairs are `(parent, score)`, triples `(parent, token, score)`: the score comes last."),
+    ("those that end told as (token, score)",
+     lambda scores, log_p, eos: (
+         [(eos, score) for _, score in beam_step(scores, log_p, eos)[0]],
+         beam_step(scores, log_p, eos)[1]),
+     "A candidate that ends is `(parent, score)`: its token is known, and its parent not."),
+    ("those that end told by their own log-probability of `eos`",
+     lambda scores, log_p, eos: (
+         [(parent, log_p[parent, eos].item()) for parent, _ in beam_step(scores, log_p, eos)[0]],
+         beam_step(scores, log_p, eos)[1]),
+     "The score of a candidate is that of its hypothesis plus that of the new token, `eos` too."),
     ("`eos` in the last of the N places does not end", _ends_before_the_last,
      "The best N count, the last of them too: compare with `>=`."),
     ("all of the best N end", _all_of_the_best_end,
@@ -1222,6 +1278,15 @@ CACHE_SLIPS = [
      "The first of the new ones has the position t."),
     ("the causal mask begins at the first key",
      {"see": lambda n, t: torch.ones(n, t + n).tril().bool()}, "New token i sees t + i + 1 keys."),
+    ("the causal mask one place too wide",
+     {"see": lambda n, t: torch.ones(n, t + n).tril(t + 1).bool()},
+     "This lets each new token look at the one behind it: new token i sees t + i + 1 keys."),
+    ("the causal mask one place too narrow",
+     {"see": lambda n, t: torch.ones(n, t + n).tril(t - 1).bool()},
+     "A token may look at itself: new token i sees t + i + 1 keys."),
+    ("what is behind is hidden, and what comes after is seen",
+     {"see": lambda n, t: ~_past(n, t)},
+     "Where the lower triangle is 1 a token may look: fill in where it is 0."),
     ("new tokens see each other only",
      {"see": lambda n, t: torch.cat([torch.zeros(n, t), torch.ones(n, n).tril()], 1).bool()},
      "The keys of the cache are seen, too."),
@@ -1333,6 +1398,10 @@ CACHE_MISTAKES = mistakes(
     ("the causal mask turned round",
      _read_on(see=lambda n, t: torch.ones(n, t + n).triu(t).bool()),
      "That is the future. What is before may be seen."),
+    ("what is behind is hidden, and what comes after is seen",
+     _read_on(see=lambda n, t: ~_past(n, t)),
+     "The mask is the wrong way round. Where the lower triangle is 1 a token may look: fill in "
+     "minus infinity where it is 0. (As it is, the last token sees nothing at all.)"),
     ("new tokens see the old ones and themselves",
      _read_on(see=lambda n, t: torch.cat([torch.ones(n, t), torch.eye(n)], 1).bool()),
      "The second of the new tokens also sees the first: it stands before it."),
@@ -1472,6 +1541,12 @@ def _words(sentence: object) -> list[str]:
     return sentence.split() if isinstance(sentence, str) else [str(word) for word in sentence]
 
 
+class Table(dict):
+    """What BLEU says of two systems, and by how many points."""
+
+    lead = least = 0.0
+
+
 def _table(answer: Callable, n: int) -> dict[str, bool]:
     """What BLEU says of two systems on the sentences that an answer gives."""
     given = answer(n)
@@ -1483,7 +1558,7 @@ def _table(answer: Callable, n: int) -> dict[str, bool]:
     some = list(zip(references, a, b, strict=True))
     ahead = [_bleu([one], [true]) - _bleu([other], [true]) for true, one, other in some]
     whole = _bleu(b, references) - _bleu(a, references)
-    return {
+    table = Table({
         "as many sentences as asked for": len(some) == n,
         "A is ahead on one sentence": any(lead >= 1 - 1e-9 for lead in ahead),
         "A is ahead by a point on every sentence": all(lead >= 1 - 1e-9 for lead in ahead),
@@ -1493,7 +1568,21 @@ def _table(answer: Callable, n: int) -> dict[str, bool]:
         "B is ahead on the whole set": whole > 1e-9,
         "by at least 5 points": whole >= 5 - 1e-9,
         "A is ahead on the whole set": whole < -1e-9,
-    }
+    })  # fmt: skip
+    table.lead, table.least = whole, min(ahead, default=0.0)
+    return table
+
+
+def _by_how_much(cases: Sequence[Case], got: Sequence, want: Sequence) -> tuple[str, str] | None:
+    """What is asked for and not so, and by how many points A and B are ahead."""
+    bad = [i for i, (g, w) in enumerate(zip(got, want, strict=True)) if g != w]
+    if not bad or not isinstance(got[bad[0]], Table):
+        return None
+    said, i = got[bad[0]], bad[0]
+    told = [f"With n = {cases[i][0]} B is ahead by {said.lead:.1f} points on the whole set"]
+    told += [f"A by {said.least:.1f} on the sentence where it is least."]
+    lack = lacking(said, want[i])
+    return (lack, ", and ".join(told)) if lack else None
 
 
 def _spoilt(words: list[str], every: int) -> list[str]:
@@ -1954,9 +2043,10 @@ def _one_dropped(*case):
 
 
 SEARCH_MISTAKES = mistakes(
-    ("nothing mended", _search("place", True, _upside_down, among=1),
+    ("none of the three is mended", _search("place", True, _upside_down, among=1),
      "Look at whose state a hypothesis takes along, at what goes on, and at which side of the "
-     "penalty a negative number wants to be."),
+     "penalty a negative number wants to be. (While it is multiplied by the penalty, nobody can "
+     "see whether ended ones go on: they lose.)"),
     ("the states and the penalty as they were", _search("place", score=_upside_down),
      "What has ended goes on no more. Two are left: whose state a hypothesis takes along, and the "
      "penalty."),
@@ -2352,6 +2442,33 @@ def _trap(
     return answer
 
 
+TRAP_WHY = {
+    "all rows are probabilities":
+        "`first` and each row of `second` is to have numbers of at least 0 that sum to one.",
+    "one sentence is the best":
+        "Two sentences are level at the top. Behind the first word of the best one a single word "
+        "must be ahead of all others.",
+    "no two first words are equal":
+        "Of two first words that are equally likely a beam keeps one by chance. Let all those that "
+        "count fall.",
+    "the beam finds the best":
+        "The best sentence begins with a word that even the beam of `beam` has dropped.",
+    "a beam of one less misses it":
+        "The best sentence begins with a word that the narrower beam keeps, too. Behind the "
+        "`beam`-th word one word must be nearly certain, and behind the likelier ones many must "
+        "share.",
+}  # fmt: skip
+
+
+def _not_so(cases: Sequence[Case], got: Sequence, want: Sequence) -> tuple[str, str] | None:
+    """What is asked of a trap and not so, with the reasons."""
+    bad = [(g, w) for g, w in zip(got, want, strict=True) if g != w]
+    if not bad or not (lack := lacking(*bad[0])):
+        return None
+    given, asked = bad[0]
+    return lack, " ".join(why for name, why in TRAP_WHY.items() if given[name] != asked[name])
+
+
 TRAP_MISTAKES = mistakes(
     ("the same trap for every beam", _trap(width=2),
      "It holds greedy decoding and nobody else. For a beam of N the best sentence begins with the "
@@ -2380,7 +2497,9 @@ EXERCISES = [
         title="predict, then try: what greedy decoding notices",
         section="One token at a time",
         reference=unnoticed,
-        mistakes=mistakes(*_doubts(CHANGES)),
+        mistakes=mistakes(
+            *_doubts(CHANGES, "True is for a change that leaves every translation as it was.")
+        ),
         canonical=booleans,
     ),
     Exercise(
@@ -2443,13 +2562,14 @@ EXERCISES = [
         cases=[(2,), (3,), (6,)],
         mistakes=TURNED_MISTAKES,
         probe=_table,
+        invariants=Family(_by_how_much),
     ),
     Exercise(
         number="13.8",
         title="predict, then try: what is certain",
         section="How wide a beam?",
         reference=certain,
-        mistakes=mistakes(*_doubts(CLAIMS)),
+        mistakes=mistakes(*_doubts(CLAIMS, "True is for what is certain.")),
         canonical=booleans,
     ),
     Exercise(
@@ -2478,5 +2598,6 @@ EXERCISES = [
         cases=[(2,), (3,), (5,)],
         mistakes=TRAP_MISTAKES,
         probe=_trapped,
+        invariants=Family(_not_so),
     ),
 ]

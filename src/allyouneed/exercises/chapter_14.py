@@ -20,8 +20,9 @@ from torch.nn.functional import gelu
 
 from .compare import kind, show
 from .core import Case, Exercise, Family, Invariant, mistakes
+from .faults import some
 from .pairs import combined
-from .suspects import rules, said_of, spoken
+from .suspects import Lack, each, rules, says_yes, verdicts_on
 
 # 14.1 which number may be reported
 
@@ -1299,6 +1300,13 @@ TEXT_SLIPS = [
     ("the mean of the sentences' scores", {"mean": "sentences"},
      "BLEU belongs to a corpus: sum the counts of all sentences, and divide at the end."),
     ("no brevity penalty", {"brief": lambda c, r: 1.0}, "What is too short is punished."),
+    ("the brevity penalty turned round",
+     {"brief": lambda c, r: math.exp(min(0.0, 1 - c / r))},
+     "c counts the words said, r those of the references."),
+    ("a reward for what is long", {"brief": lambda c, r: math.exp(1 - r / c)},
+     "The penalty is never above 1."),
+    ("the brevity penalty as the plain ratio", {"brief": lambda c, r: min(1.0, c / r)},
+     "The penalty is an exponential: exp(1 - r / c), where c is below r."),
     ("from 0 to 1", {"factor": 1.0}, "BLEU goes from 0 to 100 here."),
     ("no root", {"root": 1.0}, "Of the product of four precisions the fourth root is taken."),
 ]  # fmt: skip
@@ -1307,6 +1315,7 @@ TEXT_KNOWN = [
     ("lower-cased, or all in capitals", "the mean of the sentences' scores"),
     ("cut at spaces", "the mean of the sentences' scores"),
 ]
+UNMENDED, PENALTIES = TEXT_SLIPS[:3], TEXT_SLIPS[3:7]
 
 
 def _without_the_last(said: int | None, true: int | None) -> Callable[..., float]:
@@ -1389,6 +1398,10 @@ def _smoothed(cases: Sequence[Case], got: Sequence, want: Sequence) -> tuple[str
 
 TEXT_MISTAKES = mistakes(
     *combined(_text_bleu, TEXT_SLIPS, TEXT_KNOWN),
+    *((", and ".join(name for name, _, _ in (*left, penalty)),
+       _text_bleu(**{key: value for _, slip, _ in (*left, penalty) for key, value in slip.items()}),
+       " ".join(why for _, _, why in (*left, penalty)))
+      for penalty in PENALTIES for left in some(UNMENDED) if len(left) > 1),
     ("the lengths of the last sentence", lambda said, true: _text_bleu(
          brief=lambda c, r: math.exp(min(0.0, 1 - len(_cut(true[-1])) / len(_cut(said[-1])))))(
              said, true),
@@ -1645,10 +1658,21 @@ SCORES_WHY = {
 }  # fmt: skip
 
 
-def score_verdicts(answer: Callable[[Callable], object]) -> dict[str, bool] | None:
-    """What a test says of each score; one that fails by an assertion says False."""
-    said = spoken([said_of(answer, score, right=True) for score in SCORES.values()])
-    return None if None in said else dict(zip(SCORES, said, strict=True))
+BLEU_LACKS: dict[str, Lack] = {
+    "a perfect translation alone": each(lambda hypotheses, references: hypotheses == references),
+    "one sentence alone": each(lambda hypotheses, references: len(hypotheses) == 1),
+}
+hear = verdicts_on(SCORES, BLEU_LACKS)
+
+
+def score_verdicts(answer: Callable[[Callable], object]) -> dict[str, object] | None:
+    """What a test says of each score, and whether it hands the two texts over the wrong way."""
+    said = hear(answer)
+    right = list(SCORES)[:3]
+    turned = says_yes(answer, lambda hypotheses, references: _split()(references, hypotheses))
+    if said is not None and turned and {said.get(name) for name in right} == {False}:
+        return {"said": "the texts exchanged"}
+    return said
 
 
 TOLD = [
@@ -1699,14 +1723,20 @@ BLEU_TEST_MISTAKES = mistakes(
     ("everything passes", lambda score: True,
      "A test must be able to fail: compare a score with a number that you know."),
     ("nothing passes", lambda score: False,
-     "The right ones must pass. They agree to a hundredth of a point."),
+     "The right ones must pass. They agree to a hundredth of a point. Do you compare with the "
+     "BLEU of the same two lists, in the same order? `score` takes the hypotheses first."),
+    ("hypotheses and references exchanged in the call",
+     lambda score: all(abs(score(TOLD, h) - _split()(h, TOLD)) < 0.01 for h in (BRIEF, LONG)),
+     "`score` takes the hypotheses first, and the references second. A BLEU of the two in each "
+     "other's place is another number, and so no right one passes."),
     ("right and wrong exchanged", lambda score: not is_bleu(score),
      "True means that the score is right."),
     ("the one from 0 to 1 found, and no other", lambda score: 1 < score(BRIEF, TOLD) <= 100,
      "What is perfect gets 100 from nearly every score, and what is not, something below. Make "
      "mistakes in the translation, and compare with a number that you know."),
     ("a perfect translation alone", _bleu_test(TOLD),
-     "What is perfect gets 100 from nearly every score. Make mistakes in the translation."),
+     "Where the hypotheses are the references nearly every recipe gives 100. Make mistakes in the "
+     "translation, and compare with a number that you know."),
     ("one sentence alone", _bleu_test(BRIEF[:1], LONG[:1]),
      "Whether a score belongs to the corpus or to its sentences shows with several, of unequal "
      "lengths."),
@@ -1784,7 +1814,15 @@ STAR_MISTAKES = mistakes(
     ("one step too high but for thirty", [50, 35, 23, 6],
      "The order is right, and so is the last. For three seeds the chapter has a number."),
     ("one step too low but for thirty", [23, 14, 6, 6],
-     "The order is right, and so is the last. For three seeds the chapter has a number."),
+     "The order is right, and so is the last. With few seeds two things are uncertain, the "
+     "deviation and the mean itself, and both give stars. For three seeds the chapter has a "
+     "number."),
+    ("the mean of few seeds held to be known", [35, 14, 14, 6],
+     "Not only the deviation of few seeds is uncertain. So is their mean, and the row lies apart "
+     "from it for both reasons. For three seeds the chapter has a number."),
+    ("the deviation of few seeds held to be known", [14, 6, 6, 6],
+     "Not only the mean of few seeds is uncertain. Their deviation is more so: from two seeds it "
+     "is one single distance, often far too small by luck."),
     ("three as bad as two", [35, 35, 14, 6],
      "For three seeds the chapter has a number: so many of twenty."),
     ("the same for two and three, and for five and thirty", [23, 23, 14, 14],
@@ -1814,8 +1852,6 @@ STAR_MISTAKES = mistakes(
      "The numbers are right. They count stars in a hundred rows."),
     ("too few for two seeds and for three", [23, 14, 14, 6],
      "The order is right, and so are the last two. For three seeds the chapter has a number."),
-    ("too few for three seeds", [35, 14, 14, 6],
-     "For three seeds the chapter has a number: so many of twenty."),
     ("too few for three seeds and for five", [35, 14, 6, 6],
      "The first is right, and so is the last. For three seeds the chapter has a number, and five "
      "are still far from knowing the deviation."),
@@ -1918,8 +1954,9 @@ FLATTERED_MISTAKES = mistakes(
     ("the root of 2 forgotten", lambda s, rho: s * math.sqrt((1 - rho) / (2 * math.pi)),
      "Both scores vary: their difference has the variance 2 s^2 (1 - rho)."),
     ("multiplied by the root of 2", lambda s, rho: s * math.sqrt(2 * (1 - rho) / math.pi),
-     "The mean of |D| for D normal with deviation d is d times root of 2 / pi, and the winner has "
-     "half of it."),
+     "The difference D has the variance 2 s^2 (1 - rho), the mean of |D| is its deviation times "
+     "the root of 2 / pi, and the winner has half of that. Is the half missing, or both the half "
+     "and the 2 of the variance?"),
     ("the deviation of the difference", lambda s, rho: s * math.sqrt(2 * (1 - rho)),
      "That is how far the two typically lie apart. Asked for is the mean of the larger one."),
     ("half the deviation of the difference", lambda s, rho: s * math.sqrt(2 * (1 - rho)) / 2,

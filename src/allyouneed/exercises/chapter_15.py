@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from .core import Exercise, Invariant, mistakes
+from .faults import some
 from .pairs import combined
 from .predictions import booleans
 from .suspects import moved, rules, said_of, spoken
@@ -463,6 +464,12 @@ def _rows_emptied(w: Tensor, n: int, i: int, x: Tensor) -> tuple[Tensor, Tensor]
     return left, gentle(w, n, i, x)[1]
 
 
+def _all_by_rows(w: Tensor, n: int, i: int, x: Tensor) -> tuple[Tensor, Tensor]:
+    left = w.clone()
+    left[_columns(w.shape[0], n, i)] = 0
+    return left, (w - left) @ x.mean(0)
+
+
 GENTLE_SLIPS = [
     ("heads counted from 1", {"columns": lambda width, n, i: _columns(width, n, (i - 1) % n)},
      "Heads are counted from 0."),
@@ -570,6 +577,18 @@ GENTLE_MISTAKES = mistakes(
     ("every column from this head on",
      _gentle(lambda width, n, i: slice(i * (width // n), None)),
      "The slice has an end: (head + 1) d_v."),
+    ("rows in place of columns, for the bias as well", _all_by_rows,
+     "`nn.Linear` multiplies by the transposed weight: each column belongs to one *input*, and the "
+     "inputs of W^O are the heads. So d_v is the number of columns by that of the heads."),
+    ("rows of the matrix emptied, for the bias as well",
+     lambda w, n, i, x: (
+         _rows_emptied(w, n, i, x)[0], (w - _rows_emptied(w, n, i, x)[0]) @ x.mean(0)),
+     "The weight of an `nn.Linear` is (out, in): what comes from the heads are its columns, and "
+     "the bias is what these make of the mean."),
+    ("rows in place of columns, and no bias",
+     lambda w, n, i, x: (_all_by_rows(w, n, i, x)[0], torch.zeros(len(w))),
+     "The weight of an `nn.Linear` is (out, in): the columns belong to the heads. And what the "
+     "head added on average is the bias."),
     ("rows in place of columns",
      lambda w, n, i, x: (
          w * (torch.arange(len(w)) // max(1, len(w) // n) != i)[:, None], gentle(w, n, i, x)[1]
@@ -862,11 +881,37 @@ STAYS_SLIPS = [
     ("always one half", {"share": lambda c: 0.5}, "The share is `own` here, not one half."),
     ("one layer too few", {"deep": -1}, "The first layer mixes, too."),
     ("one layer too many", {"deep": 1}, "Each layer mixes once."),
+    ("layers and tokens exchanged", {"turned": True}, "The arguments are layers, tokens, own."),
+    ("the mixed part without its share", {"mixed": lambda kept: 1.0},
+     "Only what was mixed is spread: 1 less what never left."),
+    ("what was mixed spread over the others", {"others": 1},
+     "An even map puts weight on the own place as well: a T-th."),
+    ("what was mixed not divided", {"divided": False}, "The own place is one of T: a T-th."),
 ]  # fmt: skip
 
 
-def _stays(share: Callable[[float], float], deep: int) -> Callable[[int, int, float], float]:
-    return lambda layers, tokens, own: stays(layers + deep, tokens, share(own))
+def _stays(
+    share: Callable[[float], float] = lambda own: own,
+    deep: int = 0,
+    turned: bool = False,
+    mixed: Callable[[float], float] = lambda kept: 1 - kept,
+    others: int = 0,
+    divided: bool = True,
+) -> Callable[[int, int, float], float]:
+    def answer(layers: int, tokens: int, own: float) -> float:
+        layers, tokens = (tokens, layers) if turned else (layers, tokens)
+        kept = share(own) ** (layers + deep)
+        return kept + mixed(kept) / (max(1, tokens - others) if divided else 1)
+
+    return answer
+
+
+STAYS_BUT = [
+    *((name, "what was mixed not divided") for name in (
+        "own and mixed exchanged", "always one half", "one layer too few", "one layer too many",
+        "layers and tokens exchanged", "what was mixed spread over the others",
+    )),
+]  # fmt: skip
 
 
 def _layer_by_layer(new: Callable[[float, int], float]) -> Callable[[int, int, float], float]:
@@ -887,7 +932,11 @@ STAYS_MISTAKES = mistakes(
          (own**layers * (tokens - 1) + (own + (1 - own) * tokens) ** layers) / tokens
      ),
      "A row of an even map sums to one: each of its weights is 1 / T."),
-    *combined(_stays, STAYS_SLIPS),
+    *combined(_stays, STAYS_SLIPS, but=STAYS_BUT),
+    ("what was mixed spread over the others, of which one token has none",
+     lambda n, t, c: c**n + (1 - c**n) / (t - 1),
+     "An even map puts weight on the own place as well: it is one of the T, and with one token the "
+     "only one."),
     ("the mixed part without 1 - own, layer by layer", _layer_by_layer(lambda c, t: 1 / t),
      "A layer mixes by own I + (1 - own) A: what it mixes has the share 1 - own."),
     ("own in place of 1 - own for the mixed part, layer by layer",
@@ -1074,7 +1123,43 @@ def _correlated(a: Tensor, b: Tensor) -> float:
     return float((a * b).sum() / (a.norm() * b.norm()))
 
 
+def _rank_way(
+    rank: Callable[[Tensor], Tensor] = ranks, by: Callable[[Tensor, Tensor], Tensor] = _pearson
+) -> Callable[[Tensor, Tensor], Tensor]:
+    return lambda a, b: by(rank(a).double(), rank(b).double())
+
+
+RANK_SLIPS = [
+    ("argsort once", {"rank": lambda x: x.argsort(stable=True)},
+     "`argsort` tells which value comes first, not in which place a value comes."),
+    ("ties broken by place", {"rank": _broken}, "Equal numbers share the mean of their ranks."),
+    ("the lowest rank for all that are equal", {"rank": lambda x: (x[:, None] > x).sum(1)},
+     "Equal numbers share the *mean* of the ranks they take up together."),
+    ("the highest rank for all that are equal", {"rank": lambda x: (x[:, None] >= x).sum(1)},
+     "Equal numbers share the *mean* of the ranks they take up together."),
+    ("no rank left out behind equal numbers",
+     {"rank": lambda x: torch.unique(x, return_inverse=True)[1]},
+     "Equal numbers share the mean of the ranks they take up together."),
+    ("the values in place of their ranks", {"rank": lambda x: x},
+     "Put the rank in the place of each value first."),
+    ("sorted values in place of ranks", {"rank": lambda x: x.sort().values},
+     "Sorting forgets which entry stood where."),
+    ("the mean not taken off", {"by": lambda x, y: (x * y).sum() / (x.norm() * y.norm())},
+     "A correlation is the cosine of the *differences from the mean*: take it off both lists."),
+    ("the covariance in place of the correlation",
+     {"by": lambda x, y: ((x - x.mean()) * (y - y.mean())).mean()},
+     "Divide by the spread of both."),
+    ("divided by n once and by n - 1 once",
+     {"by": lambda x, y: ((x - x.mean()) * (y - y.mean())).mean() / (x.std() * y.std())},
+     "`mean` divides by n and `std` by n - 1: use the same number in both places."),
+    ("the square of the correlation", {"by": lambda x, y: _pearson(x, y) ** 2},
+     "The square hides the sign."),
+]  # fmt: skip
+RANK_BUT = [("no rank left out behind equal numbers", "the mean not taken off")]
+
+
 RANK_MISTAKES = mistakes(
+    *combined(_rank_way, RANK_SLIPS, but=RANK_BUT),
     ("the first with itself", lambda a, b: 1.0,
      "Asked for is the correlation of the two: off the diagonal of such a matrix."),
     ("products divided by n - 1, deviations by n",
@@ -1259,8 +1344,13 @@ true_of_heads = [truth for truth, _, _ in GUESSES]
 
 def _misjudged() -> Iterator[tuple[str, list[bool], str]]:
     """Every wrong answer, with what is wrong in it."""
+    yield (
+        "all five the other way round",
+        [not truth for truth in true_of_heads],
+        "True is for what is true in the record. Is your list turned round?",
+    )
     for wrong in product((False, True), repeat=len(GUESSES)):
-        if any(wrong):
+        if any(wrong) and not all(wrong):
             told = [guess for guess, is_wrong in zip(GUESSES, wrong, strict=True) if is_wrong]
             answer = [
                 truth != is_wrong for truth, is_wrong in zip(true_of_heads, wrong, strict=True)
@@ -1581,7 +1671,27 @@ def _some_layers(first: int, last: int | None) -> Callable[..., Tensor]:
     return answer
 
 
+OTHER_SLIPS = [
+    ({"residual": False}, "no residual", "Half of each layer is what stood in the stream before."),
+    ({"above": False}, "the other order", "A higher layer is multiplied from the left."),
+    ({"share": "left, or zeros"}, "the mean over what is left", "The sum is divided by all heads."),
+]
+LEFT_OUT = [
+    (
+        ", and ".join(["a layer without heads left out", *(name for _, name, _ in others)]),
+        _mixed(empty=False, **{key: x for slip, _, _ in others for key, x in slip.items()}),
+        " ".join([
+            "A layer whose heads are all gone brings zeros, and halves the stream all the same.",
+            *(why for _, _, why in others),
+        ]),
+    )
+    for others in some(OTHER_SLIPS)
+    if [name for _, name, _ in others] != ["the mean over what is left"]
+]  # fmt: skip
+
+
 MORE_MIXED_MISTAKES = mistakes(
+    *LEFT_OUT,
     ("the map not halved", _parts_mixed(lambda a, one: a + one / 2), HALVES),
     ("the residual added everywhere, and not on the diagonal alone",
      _parts_mixed(lambda a, one: a / 2 + 0.5), HALVES),
@@ -1906,7 +2016,10 @@ def _asked(answer: Callable, width: int) -> dict[str, bool]:
     a = torch.tensor([float(x) for x in weights], dtype=torch.float64)
     f = torch.tensor([[float(x) for x in row] for row in vectors], dtype=torch.float64)
     if f.shape != (len(a), width):
-        raise ValueError(f"vectors: expected ({len(a)}, {width}), got {tuple(f.shape)}")
+        raise ValueError(
+            f"vectors: expected one of {width} numbers for each of the {len(a)} weights, got "
+            f"{len(f)} of {f.shape[1]}"
+        )
     if len(a) < 3:
         raise ValueError(f"expected three keys at least, one for each view, got {len(a)}")
     proper = bool((a > 0).all() and (a < 1).all() and abs(a.sum() - 1) < 1e-5)
@@ -1929,7 +2042,9 @@ def _three_views(a: Tensor, f: Tensor) -> tuple[bool, ...]:
     return min(gaps) > 1e-3, one != two, one != three, two != three
 
 
-def _opinions(numbers: str = "right", factor: float = 1.0) -> Callable[..., tuple[list, list]]:
+def _opinions(
+    numbers: str = "right", factor: float = 1.0, wide: int | None = None
+) -> Callable[..., tuple[list, list]]:
     """In one dimension; the others are filled with zeros."""
     weights, along = {
         "right": ([0.45, 0.35, 0.2], [0.7, 1.0, -1.7]),
@@ -1941,7 +2056,8 @@ def _opinions(numbers: str = "right", factor: float = 1.0) -> Callable[..., tupl
     }[numbers]
 
     def answer(width: int) -> tuple[list, list]:
-        return [factor * w for w in weights], [[x] + [0.0] * (width - 1) for x in along]
+        more = [0.0] * ((wide or width) - 1)
+        return [factor * w for w in weights], [[x, *more] for x in along]
 
     return answer
 
@@ -1964,6 +2080,9 @@ OPINIONS_MISTAKES = mistakes(
      "The third view has a key of its own now. But the key with most weight also brings the "
      "longest vector: make its vector shorter."),
     ("not a row of weights", _opinions(factor=2.0), "Weights are above 0 and sum to one."),
+    *((f"vectors of {number}, whatever `width` is", _opinions(wide=wide),
+       "The row is right. Its vectors are to be as long as `width` says.")
+      for number, wide in (("one number", 1), ("two numbers", 2), ("three numbers", 3))),
 )  # fmt: skip
 
 
@@ -2064,7 +2183,19 @@ ROLLOUT_TEST_MISTAKES = mistakes(
     ("everything passes", lambda mixed: True,
      "A test that says yes to everything tests nothing. The shape does not tell, either: all of "
      "them return the right one."),
-    ("nothing passes", lambda mixed: False, "The right ones must pass, however they are written."),
+    ("nothing passes", lambda mixed: False,
+     "The right ones must pass, however they are written. Do you compare to the last digit, as "
+     "`torch.equal` does? Each rounds in its own way: `torch.allclose` forgives that. And is what "
+     "you compare with right?"),
+    ("only the shape, and whether rows sum to one where no head is taken out",
+     lambda mixed: torch.allclose(mixed(_maps(), []).sum(-1), torch.ones(4), atol=1e-4),
+     "Shape and row sums are right in most of the wrong ones. Take heads out, and compare every "
+     "entry with what it should be."),
+    ("only whether the numbers are shares",
+     lambda mixed: bool((mixed(_maps(), [(0, 1)]) >= 0).all() and (
+         mixed(_maps(), [(0, 1)]).sum(-1) < 1 + 1e-4).all()),
+     "Numbers from 0 to 1 come out of most of the wrong ones. Compare every entry with what it "
+     "should be."),
     ("yes and no exchanged", lambda mixed: not rollout_right(mixed),
      "True is for a right rollout, False for a wrong one."),
     ("no head taken out", _rollouts_compared([(_maps(), [])]),
@@ -2228,7 +2359,7 @@ EXERCISES = [
         title="three opinions on one row",
         section="A weight and what it weighs",
         reference=three_opinions,
-        cases=[(1,), (2,), (5,)],
+        cases=[(1,), (2,), (3,), (5,)],
         mistakes=OPINIONS_MISTAKES,
         probe=_asked,
     ),

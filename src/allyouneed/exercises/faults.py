@@ -9,7 +9,7 @@ from typing import Any
 Row = tuple[str, Any, str]  # name, what is computed, why it is wrong
 
 
-def some(faults: Iterable[str]) -> list[tuple[str, ...]]:
+def some(faults: Iterable[Any]) -> list[tuple]:
     """All choices of at least one fault, the larger ones first."""
     faults = list(faults)
     return [left for n in range(len(faults), 0, -1) for left in combinations(faults, n)]

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
+import numpy as np
 from torch import Tensor
 
 from .compare import array, kind, same, show
@@ -15,6 +17,18 @@ FEW = 3  # suspects that are called by their names
 
 
 SILENT, ASSERTED = "nothing returned", "an assert that failed"
+RAISED = np.bool_(False)  # a no, and no word of the test's own, which would be a bool of Python's
+NO_YES = "`return True` is missing"
+NO_NO = "`return False` is missing"
+NO_WORD = "a `return` is missing"
+HALF_SAID = {
+    NO_YES: "Your test returns False where it finds a mistake, and nothing, None, where it finds "
+    "none. Does it end without `return True`?",
+    NO_NO: "Your test returns True for what is right, and for some that are wrong nothing, None. "
+    "Does it end there without `return False`?",
+    NO_WORD: "Your test returns True or False of some, and nothing, None, of others. Let it return "
+    "one of the two in every case, or use `assert` alone and return nothing at all.",
+}
 
 
 def plain_word(said: Any) -> bool | None:
@@ -32,8 +46,8 @@ def plain_word(said: Any) -> bool | None:
 
 
 def said_of(test: Callable, suspect: Any, right: bool) -> bool | str:
-    """What a reader's test says of one suspect: True, False, or one of the two words above; an
-    error is a no, if the suspect is wrong."""
+    """What a reader's test says of one suspect: True, False, or one of the three above; an error is
+    let through if the suspect is right."""
     try:
         said = test(suspect)
     except AssertionError:
@@ -41,17 +55,31 @@ def said_of(test: Callable, suspect: Any, right: bool) -> bool | str:
     except Exception:
         if right:
             raise
-        return False
+        return RAISED
     return SILENT if (plainly := plain_word(said)) is None else plainly
 
 
+def silence(said: Iterable[Any]) -> bool | str | None:
+    """What it means that a test returns nothing for a suspect, by all that it says of them.
+
+    A test may be written with `assert` alone: where it returns no value for any suspect, and an
+    assert fails (or many raise), nothing is a yes. Where it returns values for others, it lacks a
+    `return`: the name of that. Where it does neither, nothing is said (a few errors are no words).
+    """
+    said = [one for one in said if isinstance(one, bool | np.bool_ | str)]
+    values = {one for one in said if type(one) is bool}
+    if values:
+        lacks_no = False not in values and ASSERTED not in said
+        return NO_YES if True not in values else NO_NO if lacks_no else NO_WORD
+    errors = sum(isinstance(one, np.bool_) for one in said)
+    return True if ASSERTED in said or 3 * errors >= len(said) else None
+
+
 def spoken(said: list[Any]) -> list[Any]:
-    """What a test says of all suspects: to return nothing is a yes for one that asserts, or that
-    says no to many and yes by no word; else it is nothing (a few errors may be no words of its)."""
-    words = [one for one in said if isinstance(one, bool | str)]
-    yes = ASSERTED in words or (3 * words.count(False) >= len(words) and True not in words)
-    known = {SILENT: True if yes else None, ASSERTED: False}
-    return [known.get(one, one) if isinstance(one, str) else one for one in said]
+    """What a test says of all suspects, with the words that stand for what it does not return."""
+    known = {SILENT: silence(said), ASSERTED: False}
+    said = [known.get(one, one) if isinstance(one, str) else one for one in said]
+    return [False if isinstance(one, np.bool_) else one for one in said]
 
 
 AN_ERROR = "an error taken for a yes"
@@ -88,8 +116,7 @@ def verdicts_on(
 ) -> Callable[[Callable], dict[str, Any] | None]:  # fmt: skip
     """What a reader's test says of each suspect. The names of the right ones begin with "right".
 
-    An error with a wrong suspect says False. Where a test ever asserts, to return nothing is True;
-    where it never does either, there is nothing to be said.
+    An error with a wrong suspect says False. What it means to return nothing, `silence` tells.
     `lacks`: what the input of a test may lack, and whether the calls of a right suspect do. Where
     all right ones pass, and of the wrong ones some, the first that holds is all that is said: it
     has one name, whichever they are. So has a test that says the opposite. If the right ones have
@@ -98,33 +125,27 @@ def verdicts_on(
     right = [name for name in suspects if name.startswith("right")]
 
     def verdicts(test: Callable) -> dict[str, Any] | None:
-        said, silence, calls = {}, None, []
+        heard, calls = {}, []
         for name, suspect in suspects.items():
-            try:
-                returned = test(noted(suspect, calls) if name == right[0] else suspect)
-            except AssertionError:
-                said[name], silence = False, True
-            except Exception:
-                if name.startswith("right"):
-                    raise
-                said[name] = False
-            else:
-                said[name] = plain_word(returned)
-        many = 3 * [*said.values()].count(False) >= len(said)  # a few errors are no words of it
-        silence = silence or (many and True not in said.values()) or None
-        if silence is None and None in said.values():
+            handed = noted(suspect, calls) if name == right[0] else suspect
+            heard[name] = said_of(test, handed, right=name in right)
+        said = dict(zip(heard, spoken([*heard.values()]), strict=True))
+        if None in said.values():
             return None
-        said = {name: silence if one is None else one for name, one in said.items()}
+        if half := next((one for one in said.values() if isinstance(one, str)), None):
+            return {"said": half}
+        if SILENT in heard.values():
+            test = partial(_aloud, test)
         passed = sum(one for name, one in said.items() if name not in right)
         if not any(said[name] for name in right) and 2 * passed > len(said) - len(right):
             return {"said": "the opposite"}
         if not calls or not passed or not all(said[name] for name in right):
             return said
-        if passed < len(said) - len(right) and _says_yes(test, lambda *given, **named: None):
+        if passed < len(said) - len(right) and says_yes(test, lambda *given, **named: None):
             return {"said": AN_ERROR}
         refused = [one for name, one in suspects.items() if not said[name]]
         if refused and all(
-            _says_yes(test, changing_over(*two))
+            says_yes(test, changing_over(*two))
             for one in refused[:2]
             for two in ((one, suspects[right[0]]), (suspects[right[0]], one))
         ):
@@ -148,6 +169,11 @@ def verdicts_on(
     return verdicts
 
 
+def _aloud(test: Callable, suspect: Any) -> Any:
+    """What a test with `assert` alone says, with its yes in words."""
+    return True if (said := test(suspect)) is None else said
+
+
 def _slip(test: Callable, right: Callable, spoilt: Spoilt) -> str | None:
     """The name of how a test compares, if it says yes to what differs from the right one."""
 
@@ -165,11 +191,11 @@ def _slip(test: Callable, right: Callable, spoilt: Spoilt) -> str | None:
     def altered(change: Callable) -> Callable:
         return lambda *given: change(right(*map(_kept, given)), *given)
 
-    if _says_yes(test, altered(spoilt.loud)):
+    if says_yes(test, altered(spoilt.loud)):
         return None  # it does not look at the numbers
-    if _says_yes(test, altered(spoilt.quiet)):
+    if says_yes(test, altered(spoilt.quiet)):
         return LOOSE
-    if _says_yes(test, mixed(0)) and _says_yes(test, mixed(-1)):
+    if says_yes(test, mixed(0)) and says_yes(test, mixed(-1)):
         return ANY
     return None
 
@@ -189,7 +215,7 @@ def _watched(
                 wrong.select(axis, place).copy_(out.select(axis, place))
                 return wrong
 
-            alone += [words] * (shape[axis] > 1 and _says_yes(test, partly))
+            alone += [words] * (shape[axis] > 1 and says_yes(test, partly))
         if len(alone) == 2:
             return f"one {of} that fits taken for enough", "Is it `any`, where `all` is meant?"
         if alone:
@@ -198,7 +224,7 @@ def _watched(
     return None
 
 
-def _says_yes(test: Callable, suspect: Callable) -> bool:
+def says_yes(test: Callable, suspect: Callable) -> bool:
     try:
         return plain_word(test(suspect)) is True
     except Exception:
@@ -264,6 +290,9 @@ def judged(right: Sequence[str], wrong: Mapping[str, str], refused: str) -> Nami
             if isinstance(got[0], dict)
             else {c[0]: g for c, g in zip(cases, got, strict=True)}
         )
+        words = (one for one in said.values() if isinstance(one, str))
+        if half := next((one for one in words if one in HALF_SAID), None):
+            return half, HALF_SAID[half]
         if said.get("said") == AN_ERROR:
             return AN_ERROR, (
                 "Your test says yes to a function that returns nothing. What raises an error is "
