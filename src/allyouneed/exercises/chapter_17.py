@@ -2146,7 +2146,7 @@ PASS_MISTAKES = mistakes(
     ("left: one maximum for all queries, and the sum does not fade",
      _one_pass(whole=True, fade_l=False),
      "m begins low enough now. The maximum is to be each query's own, and l is scaled as o is."),
-    ("m begins at -10,000, and scores lie below", _one_pass(begin=-1e4),
+    ("a first m of -10,000, and scores lie below", _one_pass(begin=-1e4),
      "Two are mended. Scores may be lower than any number that one thinks of: m begins at minus "
      "infinity."),
     ("the mean of the scores in place of their maximum", _one_pass(mean=True),
@@ -2184,6 +2184,10 @@ PASS_MISTAKES = mistakes(
     ("left: m begins too high, and the factor is upside down", _one_pass(begin=0.0, back=True),
      "The factor is e to the power of (old maximum - new maximum), at most 1; and m may have to go "
      "below 0."),
+    ("a first m of -10,000, and the factor is upside down",
+     _one_pass(begin=-1e4, back=True, guard=True),
+     "The factor is e to the power of (old maximum - new maximum), at most 1; and scores may lie "
+     "below every number that one thinks of."),
     ("the sums taken for a row", _one_pass(row=True),
      "`sum(1)` has the shape (T,), which is a row beside (T, d_v): `keepdim=True` makes a column "
      "of it."),
@@ -2285,6 +2289,7 @@ def as_far_as_finite(bank: Sequence[Mistake], *names: str) -> Naming:
 UPSIDE_DOWN = (
     "the old sums multiplied by what they should be divided by",
     "left: m begins too high, and the factor is upside down",
+    "a first m of -10,000, and the factor is upside down",
 )
 
 
@@ -2656,8 +2661,8 @@ def _stack_said(cases: Sequence[Case], got: Sequence, want: Sequence) -> tuple[s
         "layer have to give every distance up to length - 1."
     )
     if lacking and all(said["windows that would do"] for said, _ in lacking):
-        cheap = ", as cheap as can be," if all(least for _, least in lacking) else ""
-        left_out = f"the windows would do{cheap} and with these dilations positions are left out"
+        enough = "the cheapest" if all(least for _, least in lacking) else "wide enough"
+        left_out = f"the windows are {enough}, and the dilations leave positions out"
         because = (
             "The dilation of a layer is the *product* of all windows below it, and that of the "
             "lowest is 1: then every distance is reached, and none twice."

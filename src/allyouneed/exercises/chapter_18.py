@@ -1846,8 +1846,8 @@ def disagreement(paradox: Any) -> list[object]:
 
 
 def _compared(a: float, b: float) -> str:
-    size = "equal" if abs(a - b) <= 1e-9 else "greater" if a > b else "smaller"
-    return f"{a:.4g} for the first and {b:.4g} for the second, which is {size}"
+    size = "equal to" if abs(a - b) <= 1e-9 else "more than" if a > b else "less than"
+    return f"{a:.4g} for the first, {size} {b:.4g} for the second"
 
 
 def _which_is_ahead(
@@ -1868,6 +1868,8 @@ def _which_is_ahead(
             "Let one sentence be much smaller than the other, and the second parser be better "
             "there: in a mean of sentences it weighs as much."
         )
+    if all(abs(a - b) <= 1e-9 for a, b in zip(pooled, means, strict=True)):
+        reasons = ["The two ways do not differ here: make one sentence much larger than the other."]
     numbers = (
         f"F1 over all brackets together is {_compared(*pooled)}; the mean of the sentences' F1 is "
         f"{_compared(*means)}."
