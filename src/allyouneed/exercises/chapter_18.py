@@ -269,7 +269,6 @@ WRITE_MISTAKES = mistakes(
       for words, more in (
           ("closes first", {"closes": 0}),
           ("is looked at, and closes first", {"ended": 0, "closes": 0}),
-          ("is looked at, and the one opened last closes", {"ended": 0}),
           ("is looked at and closes first, and what is left closes at the end",
            {"ended": 0, "closes": 0, "whole": True}),
       )),
