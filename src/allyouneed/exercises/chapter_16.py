@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from .compare import same
-from .core import Exercise, Invariant, mistakes
+from .core import Case, Exercise, Family, Invariant, mistakes
 from .pairs import combined
 from .suspects import rules, said_of, spoken
 
@@ -853,6 +853,8 @@ PSEUDO_MISTAKES = mistakes(
          tokens,
      ).sum(),
      "It is the other way round: the position asked for is covered, and all others are in view."),
+    ("the mean, not the sum", _pseudo(total=lambda x: x.mean()),
+     "Asked for is the sum over all positions: a longer text has a lower one."),
     ("the mean loss", _pseudo(total=lambda x: -x.mean()),
      "Asked for is the sum of log-probabilities: no mean, and a negative number."),
     *combined(_pseudo, PSEUDO_SLIPS),
@@ -1064,37 +1066,38 @@ LEAK_CASES = [
 
 
 LEAK_MISTAKES = mistakes(
-    ("nothing ever leaks", lambda layers, length: [],
+    ("as if nothing ever leaked", lambda layers, length: [],
      "In one layer nothing does. In the next, position t sees others, and they have seen the token "
      "at t + 1: they pass it on."),
-    ("one layer is enough", lambda layers, length: list(range(length - 1)) if length > 2 else [],
+    ("as if one layer were enough",
+     lambda layers, length: list(range(length - 1)) if length > 2 else [],
      "What the others have seen is in their states only after a layer. In the first, each position "
      "reads the inputs themselves, and the one at t + 1 is hidden from t."),
     ("as with the full mask", lambda layers, length: list(range(length - 1)),
      "The token at t + 1 is hidden from t. It has to come by way of somebody else, which takes two "
      "layers and a third position."),
-    ("nobody needs a third position",
+    ("as if nobody needed a third position",
      lambda layers, length: list(range(length - 1)) if layers > 1 else [],
      "Position t cannot tell itself what it has not seen, and t + 1 is hidden in every layer. With "
      "two tokens there is nobody else."),
-    ("the last position, too",
+    ("as if the last position found out as well",
      lambda layers, length: list(range(length)) if layers > 1 and length > 2 else [],
      "The last position is asked for a token that is not in the input: nobody has seen it."),
-    ("only positions behind pass it on",
+    ("as if only positions behind passed it on",
      lambda layers, length: list(range(length - 2)) if layers > 1 else [],
      "Positions *before* t may look ahead as well: from position t - 1 only the token at t is "
      "hidden, and it sees the one at t + 1."),
-    ("only positions before pass it on",
+    ("as if only positions before passed it on",
      lambda layers, length: list(range(1, length - 1)) if layers > 1 else [],
      "Positions behind t + 1 have seen it, too, and t may look at them: position 0 finds out as "
      "well."),
-    ("as many layers as positions",
+    ("as if it took as many layers as positions",
      lambda layers, length: list(range(length - 1)) if layers >= length > 2 else [],
      "One step over somebody else is enough, wherever that one stands: two layers."),
-    ("three layers",
+    ("as if it took three layers",
      lambda layers, length: list(range(length - 1)) if layers > 2 and length > 2 else [],
      "Two are enough: in the first somebody else sees the token, in the second t sees him."),
-    ("a fourth position",
+    ("as if it took a fourth position",
      lambda layers, length: list(range(length - 1)) if layers > 1 and length > 3 else [],
      "A third one is enough: of three positions, the one that is neither t nor t + 1 passes it "
      "on."),
@@ -1110,7 +1113,7 @@ LEAK_MISTAKES = mistakes(
     ("how many",
      lambda layers, length: length - 1 if layers > 1 and length > 2 else 0,
      "Asked for is the list of the positions, not their number."),
-    ("the last position, too, and nobody needs a third position",
+    ("as if the last position found out as well, and nobody needed a third",
      lambda layers, length: list(range(length)) if layers > 1 else [],
      "The last position is asked for a token that is not in the input. And with two tokens there "
      "is nobody who could pass anything on."),
@@ -1127,25 +1130,25 @@ LEAK_MISTAKES = mistakes(
     ("the position before the last alone",
      lambda layers, length: [length - 2] if layers > 1 and length > 2 else [],
      "All but the last find out: each has somebody else who has seen the token at t + 1."),
-    ("the last positions, one more with each layer",
+    ("as if the last positions found out, one more with each layer",
      lambda layers, length: (
          list(range(max(0, length - layers), length - 1)) if length > 2 else []
      ),
      "Whoever passes the token on may stand anywhere: with the second layer all find out at once."),
-    ("in an even number of layers",
+    ("as if it leaked in an even number of layers alone",
      lambda layers, length: list(range(length - 1)) if layers % 2 < 1 and length > 2 else [],
      "What has been found out stays in the stream: from the second layer on it is there."),
-    ("one position more with each layer, in two tokens as well",
+    ("as if one position more found out with each layer, with two tokens as well",
      lambda layers, length: list(range(min(layers - 1, length - 1))),
      "With the second layer all find out at once; and with two tokens there is nobody to ask."),
-    ("one position more with each layer",
+    ("as if one position more found out with each layer",
      lambda layers, length: list(range(min(layers - 1, length - 1))) if length > 2 else [],
      "Whoever passes the token on may stand anywhere: with the second layer all positions find "
      "out at once."),
     ("two positions too many",
      lambda layers, length: list(range(length + 1)) if layers > 1 and length > 2 else [],
      "There are `length` positions, and the last one finds nothing out: `range(length - 1)`."),
-    ("three layers, and a fourth position",
+    ("as if it took three layers, and a fourth position",
      lambda layers, length: list(range(length - 1)) if layers > 2 and length > 3 else [],
      "Two layers are enough, and a third position, the one that is neither t nor t + 1."),
 )  # fmt: skip
@@ -1748,7 +1751,7 @@ def edited(answer: Callable, W: Tensor, x: Tensor, y: Tensor, others: Tensor) ->
     """What the new matrix answers to x and to the others, (1 + n, d_out)."""
     pair = answer(*(given.clone() for given in (W, x, y, others)))  # it may write to its own
     if isinstance(pair, Tensor):
-        words = " of W's shape: their product?" * (pair.shape == W.shape)
+        words = " of W's shape: is it their product?" * (pair.shape == W.shape)
         raise ValueError(f"expected B and A, a pair of matrices, got one{words}")
     B, A = (torch.as_tensor(part).double() for part in pair)
     if B.shape != (len(W), 1) or A.shape != (1, W.shape[1]):
@@ -2059,10 +2062,52 @@ def _moved_by_tokens(loss: Callable) -> bool:
     return True
 
 
+TOO_MUCH = [
+    "one token of padding counted", "all padding counted", "the prompt counted as well",
+    "the prompt's last token counted as well", "the mean, and small logits everywhere",
+]  # fmt: skip
+TOO_LITTLE = [
+    "the first token of each answer left out", "the last token of each answer left out",
+    "the first row alone", "all rows but the first", "all rows but the last",
+    "only the last token of each answer", "always 0",
+]  # fmt: skip
+
+
+def _one_half_asked(
+    cases: Sequence[Case], got: Sequence[Any], want: Sequence[Any]
+) -> tuple[str, str] | None:
+    """That a test finds all losses which ask for too little and none of those which ask for too
+    much, or the other way round."""
+    said = {case[0]: one for case, one in zip(cases, got, strict=True)}
+    if any(said[name] is not True for name in RIGHT_LOSSES):
+        return None
+    much, little = ({said[name] for name in names} for names in (TOO_MUCH, TOO_LITTLE))
+    if much == {True} and little == {False}:
+        return "only whether the places that should count do", (
+            "Ask also that the loss depends on no other place: of padding, of prompts, or of any "
+            "row."
+        )
+    if much == {False} and little == {True}:
+        return "only whether the places that should not count do not", (
+            "Ask also that the loss depends on *every* place that predicts a token of an answer, "
+            "in every row."
+        )
+    return None
+
+
+def _said_of_losses(
+    cases: Sequence[Case], got: Sequence[Any], want: Sequence[Any]
+) -> tuple[str, str] | None:
+    return _one_half_asked(cases, got, want) or LOSS_RULES.named(cases, got, want)
+
+
+LOSS_RULES = rules(RIGHT_LOSSES, MISSED_LOSSES)
 ASKS_MISTAKES = mistakes(
     ("True for every loss", lambda loss: True,
      "The faulty loss of 16.7 must fail: it depends on other places."),
-    ("False for every loss", lambda loss: False, "The mended loss of 16.7 must pass."),
+    ("False for every loss", lambda loss: False,
+     "The mended loss of 16.7 must pass. (Summed over the vocabulary with its signs, the gradient "
+     "of a loss is 0 at every place: take `abs` first.)"),
     ("the other way round", lambda loss: not asks_the_answers(loss),
      "True is for the losses that ask for the answers and for nothing else."),
     ("compared with the right loss", _near_the_truth,
@@ -2230,7 +2275,7 @@ EXERCISES = [
         reference=asks_the_answers,
         cases=[(says,) for says in LOSSES],
         mistakes=ASKS_MISTAKES,
-        invariants=rules(RIGHT_LOSSES, MISSED_LOSSES),
+        invariants=Family(_said_of_losses, LOSS_RULES),
         probe=run_loss_test,
         together=spoken,
     ),

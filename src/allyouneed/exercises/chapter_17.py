@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from itertools import accumulate, combinations, product
 from operator import mul
 from typing import Any
@@ -13,8 +13,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .compare import show
-from .core import Case, Exercise, Family, Invariant, Mistake, mistakes
+from .compare import same, show
+from .core import Case, Exercise, Family, Invariant, Mistake, Naming, mistakes
 from .pairs import combined
 from .predictions import words
 from .suspects import moved, rules, said_of, spoken
@@ -52,14 +52,20 @@ def _one_side(length: int, window: int) -> int:
 
 
 def _pairs(
-    further: int = 0, sides: str = "given", itself: bool = True, ends: bool = True
+    further: int = 0,
+    sides: str = "given",
+    itself: bool = True,
+    ends: bool = True,
+    cut: bool = True,
 ) -> Callable[[int, int, bool], int]:
     """The count, right by default; each argument makes one mistake."""
 
     def count(n: int, w: int, causal: bool) -> int:
         known = {"given": causal, "causal": True, "two": False, "exchanged": not causal}
-        w = max(min(w, n) + further, 0)
+        w = max((min(w, n) if cut else w) + further, 0)
         total = count_pairs(n, w, known[sides]) if ends else n * _keys(w, known[sides])
+        if not cut:
+            total = n + _one_side(n, w) * (1 if known[sides] else 2)
         return (total if w else 0) - n * (not itself)
 
     return count
@@ -76,7 +82,12 @@ COUNT_SLIPS = [
      "If `causal` is True, only one side of the diagonal counts."),
     ("positions do not see themselves", {"itself": False}, "The main diagonal counts."),
     ("the ends forgotten", {"ends": False}, "Queries near the ends have fewer keys."),
+    ("a window wider than the input", {"cut": False},
+     "No two positions are further apart than length - 1: take the smaller of the two."),
 ]  # fmt: skip
+
+
+COUNT_KNOWN = [("the ends forgotten", "a window wider than the input")]
 
 
 def _corner(length: int, window: int) -> int:
@@ -203,6 +214,18 @@ COUNT_MISTAKES = mistakes(
          count_pairs(n, w, True) + (0 if causal else n * (min(n, w) - 1))
      ),
      "Two-sided, keys are missing at both ends: before the first position and behind the last."),
+    ("only one end missing, and a window wider than the input",
+     lambda n, w, causal: n + _one_side(n, w) + (0 if causal else n * (w - 1)),
+     "Two-sided, keys are missing at both ends: before the first position and behind the last. And "
+     "no two positions are further apart than length - 1: take the smaller of the two."),
+    ("a triangle one row too large, and a window wider than the input",
+     lambda n, w, causal: n + _one_side(n, w) * (1 if causal else 2) - w * (1 if causal else 2),
+     "The first queries miss w - 1, w - 2, ..., 1 keys: w (w - 1) / 2 in all. And no two positions "
+     "are further apart than length - 1."),
+    ("two-sided taken as twice the causal number, less one, and a window wider than the input",
+     lambda n, w, causal: (n + _one_side(n, w)) * (1 if causal else 2) - (not causal),
+     "The main diagonal, all `length` pairs of it, lies in both halves and counts once. And no two "
+     "positions are further apart than length - 1."),
     ("a triangle one row too large",
      lambda n, w, causal: count_pairs(n, w, causal) - min(n, w) * (1 if causal else 2),
      "The first queries miss w - 1, w - 2, ..., 1 keys: w (w - 1) / 2 in all."),
@@ -216,7 +239,7 @@ COUNT_MISTAKES = mistakes(
     ("the product of length and window", lambda n, w, causal: n * w,
      "The first queries have fewer keys than `window`: before the first position there is "
      "nothing. And two-sided the last ones have, too."),
-    *combined(_pairs, COUNT_SLIPS),
+    *combined(_pairs, COUNT_SLIPS, COUNT_KNOWN),
     ("the pairs to the side subtracted",
      lambda n, w, causal: 2 * n - count_pairs(n, w, causal),
      "The main diagonal has `length` pairs, and those beside it are added."),
@@ -1066,7 +1089,22 @@ def _fades(one: Half, two: Half) -> Tensor:
     return (m - m.amax(0)).exp()
 
 
+def _taken_for_rows(one: Half, two: Half, factors: bool, sums: bool) -> Tensor:
+    """Numbers for each query, (T,), beside (T, d_v), where they are taken for a row."""
+    f = _fades(one, two)
+    total = f[0] * one[1] + f[1] * two[1]
+    f = f if factors else f[..., None]
+    return (f[0] * one[2] + f[1] * two[2]) / (total if sums else total[:, None])
+
+
 EMPTY_HALVES = mistakes(
+    *((f"{what} taken for a row", partial(_taken_for_rows, factors=factors, sums=sums),
+       "Each query has a number of its own, (T,): beside (T, d_v) it needs a second axis, "
+       "`[:, None]`.")
+      for what, factors, sums in (
+          ("the factors", True, False), ("the sums", False, True),
+          ("the factors and the sums", True, True),
+      )),
     ("the first half alone", lambda one, two: torch.nan_to_num(one[2] / one[1][:, None]),
      "The keys of both halves count."),
     ("divided by the sum of the factors",
@@ -1884,49 +1922,51 @@ def several_orders() -> list[tuple[str, list[str], str]]:
                 continue
             words = [_OTHER[w] if i in wrong else w for i, w in enumerate(ORDER, 1)]
             why = "; ".join(f"{i}. {WHY_ORDER[i]}" for i in wrong)
-            title = f"{', '.join(map(str, wrong[:-1]))} and {wrong[-1]} the other way round"
+            title = f"{', '.join(map(str, wrong[:-1]))} and {wrong[-1]} are wrong"
             rows.append((title, words, f"{why}."))
     return rows
 
 
 _OTHER = {"same": "differs", "differs": "same"}
 ORDER_MISTAKES = mistakes(
-    ("the order never matters", ["same"] * 6,
+    ("as if the order never mattered", ["same"] * 6,
      "Products of matrices do not commute in general. From 0 to 3 by steps of 1 and 4: one order "
      "leads over position 4, the other over a position -1 that is not there."),
-    ("the order always matters", ["differs"] * 6,
+    ("as if the order always mattered", ["differs"] * 6,
      "Causal windows go back by a sum of steps, and a sum has no order. Between two positions that "
      "exist, all positions on the way exist as well."),
-    ("causal masks do not commute",
+    ("as if causal masks did not commute",
      ["differs", "differs", "same", "differs", "differs", "differs"],
      "Causal windows go back by a sum of steps, with holes or without, and a sum has no order. No "
      "way goes back beyond where it ends."),
-    ("dilations do not commute", ["same", "differs", "same", "differs", "differs", "differs"],
+    ("as if causal dilations did not commute",
+     ["same", "differs", "same", "differs", "differs", "differs"],
      "Causal, the ways go back by 0 or 1 and by 0 or 4. Their sum does not know which came first, "
      "and no way goes back beyond where it ends."),
-    ("what is alike at every position commutes",
+    ("as if all commuted that is alike at every position",
      ["same", "same", "same", "same", "differs", "differs"],
      "In the middle the fourth pair is the same. At the edges it is not: from 0 to 3 by steps of 1 "
      "and 4, only one order stays inside."),
-    ("only causal masks commute", ["same", "same", "differs", "differs", "differs", "differs"],
+    ("as if only causal masks commuted",
+     ["same", "same", "differs", "differs", "differs", "differs"],
      "Two-sided windows without holes fill an interval: whatever leads over a position outside has "
      "another way inside."),
-    ("two-sided masks commute, causal ones do not",
+    ("as if two-sided masks commuted, and causal ones did not",
      ["differs", "differs", "same", "same", "same", "same"],
      "Symmetric matrices do not commute either, unless their product is symmetric, too. Ask which "
      "steps are possible, and from where."),
-    ("symmetric masks commute", ["same", "same", "same", "same", "same", "differs"],
+    ("as if symmetric masks commuted", ["same", "same", "same", "same", "same", "differs"],
      "Blocks are symmetric, and so are shifted ones, and yet: from position 0 the upper layer "
      "leads to 0 to 3 in one order, to 0 and 1 in the other, and the lower goes on from there."),
-    ("a global position commutes", ["same", "same", "same", "differs", "differs", "same"],
+    ("as if a global position commuted", ["same", "same", "same", "differs", "differs", "same"],
      "With the global layer above, a query sees what position 0 has seen below: its neighbours. "
      "With it below, position 0 has seen all, but only its neighbours look at it above."),
-    ("blocks commute", ["same", "same", "same", "differs", "same", "differs"],
+    ("as if blocks commuted", ["same", "same", "same", "differs", "same", "differs"],
      "Position 0 sees 0 to 3 in its block, 0 and 1 in the shifted one. Which of these go on, and "
      "how far, depends on the order."),
     ("the other way round", ["differs", "differs", "differs", "same", "same", "same"],
      "Look at the first pair: back by 0, 1 or 2, and back by 0 to 4. Does the sum know the order?"),
-    ("windows of different widths do not commute",
+    ("as if causal windows of different widths did not commute",
      ["differs", "same", "same", "differs", "differs", "differs"],
      "Back by 0 to 2, and back by 0 to 4: either way the sum is all from 0 to 6, and no way goes "
      "back beyond where it ends."),
@@ -1960,6 +2000,7 @@ def _one_pass(
     newest: str = "",
     early: bool = False,
     mean: bool = False,
+    row: bool = False,
 ) -> Any:
     """The pass, right by default; each argument makes one mistake."""
 
@@ -1989,7 +2030,7 @@ def _one_pass(
                 out = out + weights @ v[s : s + tile] / weights.sum(1, keepdim=True)
                 total = total + 1
             else:
-                terms = weights.sum() if pooled else weights.sum(1, keepdim=True)
+                terms = weights.sum() if pooled else weights.sum(1, keepdim=not row)
                 total = (fade if fade_l else 1) * total * (newest != "l") + terms
                 out = (fade if fade_o else 1) * out * (newest != "o") + weights @ v[s : s + tile]
             m = m if forgets else new
@@ -2054,6 +2095,8 @@ PASS_SLIPS = [
      "Scores are divided by the root of the width of a key."),
     ("a tile that is not full left out", {"cut": True}, "The last tile may be shorter."),
     ("not divided", {"divided": False}, "The output is o / l."),
+    ("the factor upside down", {"back": True, "guard": True},
+     "Old sums are scaled by e to the power of (old maximum - new maximum), at most 1."),
 ]  # fmt: skip
 PASS_KNOWN = [
     ("m begins too high", "the sum does not fade"),
@@ -2094,27 +2137,27 @@ PASS_MISTAKES = mistakes(
      "running maximum."),
     ("nothing mended", _one_pass(begin=0.0, whole=True, fade_l=False),
      "Look at where m begins, at whose maximum is taken, and at what becomes of the old sum l."),
-    ("the sum does not fade still, and m begins too high", _one_pass(begin=0.0, fade_l=False),
+    ("left: the sum does not fade, and m begins too high", _one_pass(begin=0.0, fade_l=False),
      "Each query has its own maximum now. l must be scaled as o is, and m may have to go below 0."),
-    ("one maximum for all queries still, and m begins too high",
+    ("left: one maximum for all queries, and m begins too high",
      _one_pass(begin=0.0, whole=True),
      "The sum fades now. But beside a query with large scores all terms of another underflow: take "
      "the maximum of each row; and m may have to go below 0."),
-    ("one maximum for all queries still, and the sum does not fade",
+    ("left: one maximum for all queries, and the sum does not fade",
      _one_pass(whole=True, fade_l=False),
      "m begins low enough now. The maximum is to be each query's own, and l is scaled as o is."),
-    ("m begins at -10,000, and scores lie below", _one_pass(begin=-1e4),
+    ("a first m of -10,000, and scores lie below", _one_pass(begin=-1e4),
      "Two are mended. Scores may be lower than any number that one thinks of: m begins at minus "
      "infinity."),
     ("the mean of the scores in place of their maximum", _one_pass(mean=True),
      "Where scores lie far above their mean the exponential overflows: take the maximum off."),
-    ("m begins too high still", _one_pass(begin=0.0),
+    ("left: m begins too high", _one_pass(begin=0.0),
      "Two are mended. If all scores of a query are far below 0, all terms underflow, and 0 / 0 is "
      "left. m begins at minus infinity."),
-    ("one maximum for all queries still", _one_pass(whole=True),
+    ("left: one maximum for all queries", _one_pass(whole=True),
      "Two are mended. A query whose scores are far below those of another loses all its terms: the "
      "maximum is to be taken of each row."),
-    ("the sum does not fade still", _one_pass(fade_l=False),
+    ("left: the sum does not fade", _one_pass(fade_l=False),
      "Two are mended. The old terms of l had less subtracted than the new: l is scaled as o is."),
     ("neither sum fades", _one_pass(fade_l=False, fade_o=False),
      "With a new maximum both old sums are scaled by e to the power of (old - new)."),
@@ -2138,6 +2181,16 @@ PASS_MISTAKES = mistakes(
      "running maximum, and take it off."),
     ("the old sums multiplied by what they should be divided by", _one_pass(back=True, guard=True),
      "The factor is e to the power of (old maximum - new maximum), at most 1."),
+    ("left: m begins too high, and the factor is upside down", _one_pass(begin=0.0, back=True),
+     "The factor is e to the power of (old maximum - new maximum), at most 1; and m may have to go "
+     "below 0."),
+    ("a first m of -10,000, and the factor is upside down",
+     _one_pass(begin=-1e4, back=True, guard=True),
+     "The factor is e to the power of (old maximum - new maximum), at most 1; and scores may lie "
+     "below every number that one thinks of."),
+    ("the sums taken for a row", _one_pass(row=True),
+     "`sum(1)` has the shape (T,), which is a row beside (T, d_v): `keepdim=True` makes a column "
+     "of it."),
     ("the running maximum never kept", _one_pass(begin=0.0, forgets=True),
      "`m = new` is missing: the next tile has to know what was subtracted before."),
     ("one sum for all queries, over all tiles",
@@ -2208,6 +2261,36 @@ PASS_MISTAKES = mistakes(
      )((s := q @ k.T / k.shape[1] ** 0.5).sub(s.amax(1, keepdim=True)).exp()),
      "The output is o / l."),
 )  # fmt: skip
+
+
+def as_far_as_finite(bank: Sequence[Mistake], *names: str) -> Naming:
+    """The name of a mistake that an answer makes wherever the mistake gives numbers. Where it gives
+    none, how an answer fails depends on how it is written."""
+    rows = [mistake for mistake in bank if mistake.name in names]
+
+    def finite(value: Any) -> bool:
+        parts = value if isinstance(value, tuple) else (value,)
+        return all(bool(torch.as_tensor(part).isfinite().all()) for part in parts)
+
+    def named(
+        cases: Sequence[Case], got: Sequence[Any], want: Sequence[Any]
+    ) -> tuple[str, str] | None:
+        for mistake in rows:
+            known = [mistake.wrong(*case) for case in cases]
+            there = [i for i, value in enumerate(known) if finite(value)]
+            shown = [i for i in there if not same(known[i], want[i], 1e-3, 1e-4)]
+            if len(shown) > 2 and all(same(got[i], known[i], 1e-3, 1e-4) for i in there):
+                return mistake.name, mistake.why
+        return None
+
+    return named
+
+
+UPSIDE_DOWN = (
+    "the old sums multiplied by what they should be divided by",
+    "left: m begins too high, and the factor is upside down",
+    "a first m of -10,000, and the factor is upside down",
+)
 
 
 # 17.9 a key leaves the window
@@ -2309,7 +2392,39 @@ def _infinite(score: float) -> float:
     return math.exp(score) if score < 80 else math.inf
 
 
+def _as_sum(exp: Callable, out: bool = True, log: str = "") -> Any:
+    """With the logarithm taken for the sum itself."""
+
+    def answer(o: Tensor, L: float, score: float, value: Tensor) -> tuple[Tensor, Any]:
+        new, logs = forget(o, L, score, value)
+        term = exp(score)
+        if out:
+            new = (o - term / L * value) / (1 - term / L)
+        left = torch.as_tensor(L - term)
+        return new, {"sum": left, "log": left.log()}.get(log, logs)
+
+    return answer
+
+
+IS_A_LOGARITHM = (
+    "L is the logarithm of the sum: the weight of the key is e to the power of (score - L), and "
+    "what is left has the logarithm L + log(1 - p)."
+)
+AS_SUM = [
+    (f"L taken for the sum itself{where}{how}", _as_sum(exp, **slip), IS_A_LOGARITHM)
+    for where, slip in (
+        (", also where it is returned", {"log": "sum"}),
+        (" in the output", {}),
+        (" in the new logarithm, as which the sum is returned", {"out": False, "log": "sum"}),
+        (" in the new logarithm", {"out": False, "log": "log"}),
+        (", and its new logarithm", {"log": "log"}),
+    )
+    for how, exp in (("", _infinite), (", with an error for large scores", math.exp))
+]
+
+
 FORGET_MISTAKES = mistakes(
+    *AS_SUM,
     ("the score in place of the logarithm",
      lambda out, L, score, value: (forget(out, L, score, value)[0], score),
      "Asked for is the new logarithm, L + log(1 - p), p the weight of the key that leaves."),
@@ -2513,7 +2628,9 @@ def reach_and_cost(answer: Any, length: int) -> dict[str, Any] | None:
     best = [0, least_cost(length)]
     if result != best == _reach_and_cost(turned, length):
         result = ["exchanged", "exchanged"]
-    return dict(zip(("positions left out", "sum of the windows"), result, strict=True))
+    product = math.prod(w for w, _ in (turned if result[0] == "exchanged" else layers))
+    said = dict(zip(("positions left out", "sum of the windows"), result, strict=True))
+    return {**said, "windows that would do": product >= length}
 
 
 def _reach_and_cost(layers: list[tuple[int, int]], length: int) -> list[int]:
@@ -2529,16 +2646,35 @@ def _stack_said(cases: Sequence[Case], got: Sequence, want: Sequence) -> tuple[s
     """What a stack lacks, and in how many cases."""
     if not all(isinstance(said, dict) for said in got):
         return None
-    names, reasons = [], []
-    left_out = sum(said["positions left out"] not in (0, "exchanged") for said in got)
+    lacking = [
+        (said, said["sum of the windows"] == best["sum of the windows"])
+        for said, best in zip(got, want, strict=True)
+        if said["positions left out"] not in (0, "exchanged")
+    ]
     dear = sum(
         said["positions left out"] == 0 and said["sum of the windows"] > best["sum of the windows"]
         for said, best in zip(got, want, strict=True)
     )
+    left_out = "positions are left out"
+    because = (
+        "A layer leads back by 0, d, 2d, ... up to (w - 1) d, and the sums of one step from each "
+        "layer have to give every distance up to length - 1."
+    )
+    if lacking and all(said["windows that would do"] for said, _ in lacking):
+        enough = "the cheapest" if all(least for _, least in lacking) else "wide enough"
+        left_out = f"the windows are {enough}, and the dilations leave positions out"
+        because = (
+            "The dilation of a layer is the *product* of all windows below it, and that of the "
+            "lowest is 1: then every distance is reached, and none twice."
+        )
+    elif lacking and not any(said["windows that would do"] for said, _ in lacking):
+        left_out = "positions are left out, as the windows are too few or too narrow"
+        because = (
+            "The last position reaches no more than the product of the windows, itself among them."
+        )
+    names, reasons = [], []
     for number, name, why in (
-        (left_out, "positions are left out",
-         "A layer leads back by 0, d, 2d, ... up to (w - 1) d, and the sums of one step from each "
-         "layer have to give every distance up to length - 1."),
+        (len(lacking), left_out, because),
         (dear, "all is heard, and it could be cheaper",
          "With holes that fit, a stack reaches the product of its windows: which windows have the "
          "smallest sum for a product of at least `length`?"),
@@ -2576,6 +2712,9 @@ CHEAPEST_MISTAKES = mistakes(
     ("one position too few", lambda n: cheapest(max(2, n - 1)),
      "The last position depends on itself and on `length` - 1 others: the product of the windows "
      "is at least `length`."),
+    ("one position too many", lambda n: cheapest(n + 1),
+     "The last position itself is one of the `length`: a product of the windows that is equal to "
+     "`length` is enough."),
     ("one full layer", lambda n: [(n, 1)],
      "That reaches everything, at the price of everything. Several layers with holes that grow are "
      "far cheaper."),
@@ -2893,6 +3032,7 @@ EXERCISES = [
         reference=one_pass,
         cases=pass_cases,
         mistakes=PASS_MISTAKES,
+        invariants=Family(as_far_as_finite(PASS_MISTAKES, *UPSIDE_DOWN)),
         rtol=1e-3,
         atol=1e-4,
     ),
@@ -2903,6 +3043,7 @@ EXERCISES = [
         reference=forget,
         cases=forget_cases,
         mistakes=FORGET_MISTAKES,
+        invariants=Family(as_far_as_finite(FORGET_MISTAKES, *(name for name, *_ in AS_SUM[::2]))),
         rtol=1e-3,
         atol=1e-4,
     ),

@@ -185,10 +185,21 @@ def parting(
             return f"{at(place)}got {len(got)} item{'s' * (len(got) != 1)}, expected {len(want)}"
         return None
     if isinstance(want, set | frozenset):
-        same = isinstance(got, set | frozenset | list | tuple) and set(got) == set(want)
-    else:
-        same = type(got) is type(want) and bool(got == want)
+        if isinstance(got, set | frozenset | list | tuple):
+            return _parting_sets(set(got), set(want), place, tell)
+        return values(got, want, place)
+    same = type(got) is type(want) and bool(got == want)
     return None if same else values(got, want, place)
+
+
+def _parting_sets(got: set, want: set, place: str, tell: bool) -> str | None:
+    if got == want:
+        return None
+    if not tell:
+        return f"{at(place)}got {show(got)}"
+    parts = (("too much", got - want), ("missing", want - got))
+    said = [f"{words}: {', '.join(sorted(map(show, some)))}" for words, some in parts if some]
+    return at(place) + "; ".join(said)
 
 
 def _parting_numbers(

@@ -629,6 +629,15 @@ def holds(rule: Invariant, output: Any, case: Case, seconds: float) -> bool:
     return run(lambda: bool(rule.holds(output, *copied(case))), seconds) is True
 
 
+ERRORS = {  # what they often come of, and never only: so they ask
+    "must match the size of tensor":
+        "Has a sum or a maximum lost its axis? `keepdim=True` keeps it, and `[:, None]` adds one.",
+    "Boolean value of Tensor with more than one value is ambiguous":
+        "Does Python's `max`, `if` or `and` get a whole tensor? They take one number: for all of "
+        "them there are `torch.maximum`, `torch.where` and `&`.",
+}  # fmt: skip
+
+
 def explain_failure(exercise: Exercise, answer: Any, failure: Failure, case: Case) -> list[str]:
     """In words: what was raised, on which line of the reader's, and for which inputs."""
     ours = exercise.probe and not failure.line and inspect.isfunction(answer)  # when it was read
@@ -649,7 +658,8 @@ def explain_failure(exercise: Exercise, answer: Any, failure: Failure, case: Cas
         )
     elif not failure.line and (ours_said := re.match(r"((\w+): )?expected ", failure.text)):
         about = f"`{ours_said[2]}`: " if ours_said[1] else ""  # by us, of what came
-        what = f"{about}{shorten(failure.text.removeprefix(ours_said[1] or ''))}."
+        said = shorten(failure.text.removeprefix(ours_said[1] or ""))
+        what = f"{about}{said}{'' if said.endswith('?') else '.'}"
     elif ours and re.search("positional argument|keyword argument", failure.text):
         what = f"it cannot be called as the task says: {shorten(failure.text)}."
     elif ours and "NoneType" in failure.text:
@@ -665,6 +675,7 @@ def explain_failure(exercise: Exercise, answer: Any, failure: Failure, case: Cas
     if failure.line:
         where = f" of {failure.where}" if failure.where else ""
         lines.append(f"Line {failure.line}{where}: `{shorten(failure.source)}`")
+        lines += [hint for words, hint in ERRORS.items() if words in failure.text]
     return [*lines, inputs(exercise, case)]
 
 
