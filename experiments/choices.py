@@ -155,7 +155,7 @@ RATES = {
     "gradient descent, level rate": (0.2, 0.4, 0.8),
     "the plain four": (0.2, 0.4, 0.8),
     "division only, level rate": (0.002, 0.004, USUAL),
-    "division by one number, level rate": (0.004, USUAL, 0.016, 0.032, 0.064),
+    "division by one number, level rate": (0.0005, 0.001, 0.002, 0.004, USUAL),
     "warm-up, then level": (0.004, 0.006, USUAL, 0.012),
     "warm-up, then a line to zero": (USUAL, 0.012, 0.016),
     "warm-up, then a line to zero, 600 updates": (0.005, USUAL, 0.012, 0.016),
