@@ -85,6 +85,25 @@ def division_only(model: Transformer) -> torch.optim.Adam:
     return torch.optim.Adam(model.parameters(), betas=(0.0, 0.98), eps=1e-9)
 
 
+class OneDivisor(torch.optim.Optimizer):
+    """Each gradient divided by one length for all weights: the running mean is over them all."""
+
+    def __init__(self, model: Transformer):
+        super().__init__(model.parameters(), {"lr": 0.1})
+        self.second, self.steps = 0.0, 0
+
+    @torch.no_grad()
+    def step(self) -> None:
+        weights = self.param_groups[0]["params"]
+        squares = sum(float((p.grad**2).sum()) for p in weights)
+        mean = squares / sum(p.numel() for p in weights)
+        self.second = 0.98 * self.second + 0.02 * mean
+        self.steps += 1
+        length = (self.second / (1 - 0.98**self.steps)) ** 0.5 + 1e-9
+        for p in weights:
+            p -= self.param_groups[0]["lr"] / length * p.grad
+
+
 def warmed(highest: float) -> Callable[[int], float]:
     """The paper's schedule, equation (3), times what gives it this highest rate."""
     top = learning_rate(WARMUP, d_model=64, warmup_steps=WARMUP)
@@ -120,9 +139,11 @@ WAYS = {
     "gradient descent, level rate": {"optimiser": descent, "schedule": level},
     "the plain four": PLAIN,
     "division only, level rate": {"optimiser": division_only, "schedule": level},
+    "division by one number, level rate": {"optimiser": OneDivisor, "schedule": level},
     "warm-up, then level": {"schedule": warmed_level},
     "warm-up, then a line to zero": {"schedule": warmed_line},
     "by tokens, four lengths to an update": {"batches": four_lengths},
+    "four lengths to an update, as many places": {"batches": four_lengths},
     "warm-up, then a line to zero, 600 updates": {"schedule": partial(warmed_line, steps=LONGER)},
     "Adam, level rate, 600 updates": {"schedule": level},
     "the paper's four, 600 updates": {},
@@ -134,10 +155,12 @@ RATES = {
     "gradient descent, level rate": (0.2, 0.4, 0.8),
     "the plain four": (0.2, 0.4, 0.8),
     "division only, level rate": (0.002, 0.004, USUAL),
+    "division by one number, level rate": (0.0005, 0.001, 0.002, 0.004, USUAL),
     "warm-up, then level": (0.004, 0.006, USUAL, 0.012),
     "warm-up, then a line to zero": (USUAL, 0.012, 0.016),
-    "warm-up, then a line to zero, 600 updates": (0.005, USUAL),
-    "Adam, level rate, 600 updates": (0.003, 0.005),
+    "warm-up, then a line to zero, 600 updates": (0.005, USUAL, 0.012, 0.016),
+    "Adam, level rate, 600 updates": (0.002, 0.003, 0.005, USUAL),
+    "the paper's four, 600 updates": (0.005, USUAL, 0.012, 0.016),
 }
 
 
