@@ -2006,6 +2006,11 @@ def _taken_off(keys: Tensor, place: int, in_turn: bool) -> Tensor:
     return query
 
 
+def _taken_off_and_divided(keys: Tensor, place: int) -> Tensor:
+    query = _taken_off(keys, place, in_turn=True)
+    return 100 * query / (query @ keys[place]).abs().clamp(min=1e-6)
+
+
 PLACE_MISTAKES = mistakes(
     ("the key itself", lambda keys, place: keys[place],
      "A key is often most like itself, but not always: a longer key that points nearly the same "
@@ -2073,6 +2078,7 @@ PLACE_MISTAKES = mistakes(
          "taken off, some of the first is back. All have to be 0 at once: solve for the query.")
         for more, taken_off in (
             (", one after the other", lambda keys, place: 100 * _taken_off(keys, place, True)),
+            (", one after the other, and divided by its score", _taken_off_and_divided),
             (", all of them from the key itself",
              lambda keys, place: 100 * _taken_off(keys, place, False)),
         )
