@@ -422,3 +422,43 @@ def test_a_mask_of_a_shape_that_does_not_fit_is_not_said_to_show_padding():
 
     message = examine("11.5", two_axes).message
     assert "no padding is seen" not in message and "the axes of length 1 missing" in message
+
+
+def test_a_symbol_keeps_its_case():
+    """Beside a matrix U a number u is another thing."""
+    assert "  u of 0." in examine("2.9", lambda noise: (1.0, 0.0, 0.0)).message
+    assert core.begun("a tolerance") == "A tolerance" and core.begun("a (1 - a)") == "a (1 - a)"
+    assert core.begun("u's slope") == "U's slope" and core.begun("z for both") == "z for both"
+
+
+def test_one_mistake_in_several_parts_is_said_once():
+    assert core.counted([2]) == "part 2" and core.counted([1, 2, 4]) == "parts 1, 2 and 4"
+
+
+def test_an_error_says_what_it_comes_of():
+    def by_rows(x, h, w, u, b):
+        w_r, w_z, w_n = w.chunk(3)
+        return h @ w_r, w_z, w_n
+
+    assert "unless `dim=1` is given" in examine("2.3", by_rows).message
+    inverse = lambda keys, place: 10 * torch.inverse(keys)[:, place]  # noqa: E731
+    assert "may be fewer keys than entries" in examine("3.9", inverse).message
+
+
+def test_a_split_that_leaks_shows_the_sentence():
+    split = core.find("1.9").reference
+
+    def cut(pairs, n_test):
+        train, test = split(pairs, n_test)
+        return train + test[n_test:], test[:n_test]
+
+    verdict = examine("1.9", cut)
+    assert verdict.mistake == "a group cut in two at n_test pairs"
+    assert " sentence `" in verdict.message
+
+
+def test_of_a_tie_the_rows_are_named():
+    verdict = examine("1.5", [[1, 0], [4, 0], [9, 9], [2, 0]])
+    assert verdict.mistake == "rows 1 and 3 are equally near by the cosine"
+    assert "Let row 3 point farther aside" in " ".join(verdict.message.split())
+    assert examine("1.5", [[1, 0], [1, 1], [9, 9], [4, 0]]).mistake.startswith("rows 1 and 3 exch")

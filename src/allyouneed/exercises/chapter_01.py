@@ -36,6 +36,23 @@ HAND_MISTAKES = mistakes(
     ("the tie decided the other way, and the pairs not counted again", ["ea", "▁s", "▁t"],
      "In the second round two pairs occur equally often, and the alphabet decides. After each "
      "merge the new symbol makes new pairs, which must be counted."),
+    ("the three most frequent pairs of the first count, the tie decided the other way",
+     ["ea", "▁s", "se"],
+     "After the first merge the e of sea is gone: its s now stands beside the symbol ea. And of "
+     "pairs that occur equally often the first in the order of Python's strings is taken, in which "
+     "▁ comes after all letters."),
+    ("every word counted once, and the pairs not counted again", ["ea", "at", "se"],
+     "A pair counts as often as its word occurs. And after each merge the new symbol makes new "
+     "pairs, which must be counted."),
+    ("the mark at the end of the words, and the pairs not counted again", ["ea", "a▁", "se"],
+     "In this chapter ▁ marks the beginning of a word. And after the first merge the a of tea and "
+     "sea is gone: count anew."),
+    ("sea made of se and a, whose e is used up", ["ea", "se", "sea"],
+     "After the first merge the e of sea is gone: its s now stands beside the symbol ea, and the "
+     "two are joined at once."),
+    ("▁sea made of ▁s and ea, with se before it", ["se", "▁se", "▁sea"],
+     "Count each pair over all four words, as often as its word occurs: e and a stand side by "
+     "side in all of them, 10 times."),
     ("no mark, and the pairs not counted again", ["ea", "se", "te"],
      "After the first merge the e of sea and tea is gone: count anew. And ▁ is a symbol, too."),
     ("the mark of the beginning of a word left out", ["ea", "sea", "tea"],
@@ -197,6 +214,7 @@ MERGE_CASES = [
     (["q", "ab", "c", "a", "bc", "ab", "cd"], ("ab", "c")),
     (["▁", "a", "▁", "."], ("▁", ".")),
     (["x"], ("x", "y")),
+    (["y", "z"], ("x", "y")),
 ]
 
 
@@ -405,7 +423,30 @@ _every_second = _in_place(lambda one, two, pair: (one, two) == tuple(pair), step
 _merged_if_any = _in_place(lambda one, two, pair: one == pair[0] or two == pair[1])
 
 
+def _grown_shorter(less: int) -> Callable[[list[str], Pair], list[str]]:
+    """Changes the list itself, and goes through the places that it had at first."""
+
+    def merge(symbols: list[str], pair: Pair) -> list[str]:
+        left = list(symbols)
+        for i in range(len(symbols) - less):
+            if left[i] == pair[0] and left[i + 1] == pair[1]:
+                left[i : i + 2] = ["".join(pair)]
+        return left
+
+    return merge
+
+
+SHORTER = (
+    "`range` has counted the places once, before the loop, and each merge makes the list one "
+    "shorter: at the end there is no such place any more, and Python raises an IndexError. "
+)
 MERGE_MISTAKES = mistakes(
+    ("the places of the list counted before it grows shorter", _grown_shorter(1),
+     SHORTER + "A `while` asks for the length each time; or put the result into a new list."),
+    ("the places of the list counted before it grows shorter, and the last symbol's neighbour "
+     "looked at", _grown_shorter(0),
+     SHORTER + "And the last symbol has no right neighbour at all. A `while` asks for the length "
+     "each time; or put the result into a new list."),
     ("overlapping places merged twice", _overlapping,
      "In a a a the middle symbol was used up by the first merge and cannot be used again: after a "
      "merge, go on behind both symbols."),
@@ -665,14 +706,19 @@ MEASURES = {"cosine": 1, "dot product": 2, "distance": 3}  # and the row that ea
 
 
 def _first(likeness: Tensor) -> int | str:
-    """The row of the highest number, counted from 1, if no other is as high."""
-    best, second = likeness.topk(2).values.tolist()
-    return int(likeness.argmax()) + 1 if best - second > 1e-6 * (1 + abs(best)) else "several"
+    """The row of the highest number, counted from 1; "rows 1 and 3" where both are as high."""
+    best = float(likeness.max())
+    rows = [i for i, one in enumerate(likeness.tolist(), 1) if best - one <= 1e-6 * (1 + abs(best))]
+    return (
+        rows[0] if len(rows) == 1 else "rows " + ", ".join(map(str, rows[:-1])) + f" and {rows[-1]}"
+    )
 
 
 def _nearest_rows(answer: Any) -> dict[str, Any]:
     """Which row each measure puts nearest to row 0, or what is wrong with the table."""
     table = array(answer)
+    if table is not None and table.ndim == 2 and table.shape[1] == 4 and len(table) not in (1, 4):
+        return {"form": "the vectors as columns"}
     if table is None or table.ndim != 2 or len(table) != 4:
         return {"form": "not four rows of one width"}
     rows = torch.as_tensor(table).double()
@@ -712,18 +758,63 @@ WAYS = {
 
 def _named(said: tuple[int, ...]) -> tuple[str, list[list[float]], str]:
     wrong = [(m, row) for m, row in zip(MEASURES, said, strict=True) if row != MEASURES[m]]
+    if len({*said}) == 3:
+        name = "the three rows in another order"
+        if len(wrong) == 2:
+            name = f"rows {' and '.join(str(MEASURES[measure]) for measure, _ in wrong)} exchanged"
+        name += f" (nearest is {', '.join(f'row {row} by the {m}' for m, row in wrong)})"
+        why = "The vectors are good: the three measures disagree, each with one row of its own. "
+        return (
+            name,
+            _table_for(*said),
+            why
+            + (
+                "Put the row that is nearest by the cosine into place 1, that by the dot product "
+                "into place 2, and that by the distance into place 3."
+            ),
+        )
     name = ", ".join(f"row {row} by the {measure}" for measure, row in wrong)
     return f"nearest is {name}", _table_for(*said), " ".join(WAYS[measure] for measure, _ in wrong)
 
 
 OPINION_MISTAKES = mistakes(
     *(_named(said) for said in product((1, 2, 3), repeat=3) if said != (1, 2, 3)),
-    ("two rows are equally near by the cosine", [[1, 0], [4, 0], [9, 0], [1.0, 1.0]],
-     "Rows of one direction have the same cosine. Let row 2 point a little aside."),
-    ("two rows are equally near by the dot product", [[1, 0], [4, 0], [4, 9], [1.0, 1.0]],
-     "Make row 2 longer, until its dot product is above that of row 1."),
-    ("two rows are equally near by the distance", [[1, 0], [3, 0], [9, 9], [1.0, 2.0]],
-     "Make row 1 longer: its direction stays, and it goes farther away."),
+    *(
+        (f"rows {rows} are equally near by the cosine", table,
+         "They stand at one angle to row 0, and the cosine knows directions alone. " + way)
+        for rows, way, table in (
+            ("1 and 2", "Let row 2 point farther aside.", [[1, 0], [4, 0], [9, 0], [1, 1]]),
+            ("1 and 3", "Let row 3 point farther aside.", [[1, 0], [4, 0], [9, 9], [2, 0]]),
+            ("2 and 3", "Let row 1 alone point exactly as row 0 does.",
+             [[1, 0], [4, 4], [9, 0], [1.5, 0]]),
+            ("1, 2 and 3", "Let rows 2 and 3 point aside.", [[1, 0], [4, 0], [9, 0], [2, 0]]),
+        )
+    ),
+    *(
+        (f"rows {rows} are equally near by the dot product", table,
+         "Let row 2 reach farther in the direction of row 0, until its dot product is the largest.")
+        for rows, table in (
+            ("1 and 2", [[1, 0], [4, 0], [4, 9], [1, 1]]),
+            ("1 and 3", [[2, 0], [4, 0], [3, 9], [4, 1]]),
+            ("2 and 3", [[9, 0], [1, 0], [8, 8], [8, 1]]),
+        )
+    ),
+    *(
+        (f"rows {rows} are equally near by the distance", table,
+         "A distance is that of two ends. " + way)
+        for rows, way, table in (
+            ("1 and 2", "Let row 3 alone end near where row 0 ends.",
+             [[4, 0], [1, 0], [4, 3], [0, 1]]),
+            ("1 and 3", "Move row 3 nearer to where row 0 ends, or row 1 farther away.",
+             [[1, 0], [3, 0], [9, 9], [1, 2]]),
+            ("2 and 3", "Move row 3 nearer to where row 0 ends, or row 2 farther away.",
+             [[4, 0], [1, 0], [5, 2], [3, 2]]),
+            ("1, 2 and 3", "Move row 3 nearer to where row 0 ends, or the others farther away.",
+             [[3, 0], [1, 0], [3, 2], [1, 1e-9]]),
+        )
+    ),
+    ("the vectors as columns", [[1, 4, 9, 1], [0, 0, 9, 1]],
+     "The vectors are the rows of the table, not its columns: `.T` turns it."),
     ("an entry that is not finite", [[1, 0], [4, 0], [float("inf"), 9], [1.0, 1.0]],
      "Infinity and NaN have neither a cosine nor a distance. A large number will do as well."),
     ("a row of zeros", [[1, 0], [4, 0], [9, 9], [0.0, 0.0]],
@@ -1142,6 +1233,9 @@ SUSPECTS: dict[str, Fill] = {
     ],
     "the last batch first": lambda lengths, max_tokens: fill_batches(lengths, max_tokens)[::-1],
     "empty batch at the end": lambda lengths, max_tokens: [*fill_batches(lengths, max_tokens), []],
+    "a sentence lost where the fourth batch begins": lambda lengths, max_tokens: [
+        batch[i == 3 :] for i, batch in enumerate(fill_batches(lengths, max_tokens))
+    ],
 }
 
 
@@ -1150,7 +1244,7 @@ FILL_WHY = {
     "times its longest length.",
     "last batch lost": "Look at whether every sentence comes.",
     "equal numbers of sentences": "It closes batches that still have room.",
-    "full batches refused": "It closes a batch that would come out exactly full.",
+    "full batches refused": "It closes a batch too early, where it would come out exactly full.",
     "closed when it is too large": "Its batches grow beyond the limit by one sentence.",
     "newcomer's length left out": "A newcomer may be the longest of its batch.",
     "newcomer taken for the longest": "The longest may have come before: let lengths fall.",
@@ -1163,6 +1257,8 @@ FILL_WHY = {
     "counted from 1": "Look at the places themselves.",
     "the last batch first": "Look at the order of the batches.",
     "empty batch at the end": "Look at the last batch.",
+    "a sentence lost where the fourth batch begins": "Look at whether every sentence comes, also "
+    "where there are many batches.",
 }
 FILL_RULES = rules([name for name in SUSPECTS if name.startswith("right")], FILL_WHY)
 
@@ -1189,12 +1285,13 @@ def _compared_with(name: str) -> Callable[[Fill], bool]:
     return lambda fill: all(fill([*a], most) == wrong([*a], most) for a, most in batch_cases())
 
 
-def _holds(*rules: Callable[[list[list[int]], list[int], int], bool]) -> Callable[[Fill], bool]:
+def _holds(
+    *rules: Callable[[list[list[int]], list[int], int], bool],
+    cases: Callable[[], list[tuple]] = batch_cases,
+) -> Callable[[Fill], bool]:
     """A test that asks for properties alone."""
     return lambda fill: all(
-        rule(fill([*lengths], most), lengths, most)
-        for lengths, most in batch_cases()
-        for rule in rules
+        rule(fill([*lengths], most), lengths, most) for lengths, most in cases() for rule in rules
     )
 
 
@@ -1220,6 +1317,10 @@ def _closed_late(batches: list[list[int]], lengths: list[int], most: int) -> boo
         max(lengths[i] for i in [*one, two[0]]) * (len(one) + 1) > most
         for one, two in zip(batches, batches[1:], strict=False)
     )
+
+
+def _not_each_alone(batches: list[list[int]], lengths: list[int], most: int) -> bool:
+    return any(len(batch) > 1 for batch in batches)
 
 
 def _in_order(batches: list[list[int]], lengths: list[int], most: int) -> bool:
@@ -1262,6 +1363,23 @@ def _falling_blocks() -> list[tuple]:
     return [([5, 3, 8, 6, 5, 2, 1], 11), ([4, 4, 3, 1, 1, 5], 9)]
 
 
+def _three_sentences() -> list[tuple]:
+    return [([*some], most) for some in product(range(1, 6), repeat=3) for most in (5, 8, 12)]
+
+
+def _few_batches() -> list[tuple]:
+    """At most three batches, of up to five sentences."""
+    return [
+        ([draw.randint(1, 5) for _ in range(n)], 15)
+        for draw in [random.Random(5)] for n in range(1, 8) for _ in range(20)
+    ]  # fmt: skip
+
+
+def _long_lists() -> list[tuple]:
+    draw = random.Random(3)
+    return [([draw.randint(1, 8) for _ in range(20)], 12) for _ in range(20)]
+
+
 def _alone() -> list[tuple]:
     return [([n], n) for n in range(1, 6)]
 
@@ -1288,6 +1406,8 @@ FILL_LACKS: dict[str, Lack] = {
     "longest at the end": _like("newcomer taken for the longest"),
     "never shorter": _like("longest never reset"),
     "longest at the beginning": _like("newcomer's length left out"),
+    "three sentences": each(lambda lengths, most: len(lengths) < 4),
+    "few batches": _like("a sentence lost where the fourth batch begins"),
 }
 FILL_TESTS = mistakes(
     ("everything passes", lambda fill: True,
@@ -1322,6 +1442,11 @@ FILL_TESTS = mistakes(
     ("only two sentences", _agrees(_two_sentences),
      "They are one batch or two, and what comes with a third sentence, or with a third batch, is "
      "not seen. Take longer lists."),
+    ("never more than three sentences in a list", _agrees(_three_sentences),
+     "What comes with a fourth sentence in a batch, or with a fourth batch, is not seen. Take "
+     "longer lists."),
+    ("never more than three batches", _agrees(_few_batches),
+     "What comes later is not seen. Take longer lists, or a smaller limit."),
     ("only one sentence", _agrees(_alone),
      "One sentence is one batch for nearly everyone. Where do two begin? (`any` stops at the first "
      "list that comes out right: `all` asks for all of them.)"),
@@ -1361,6 +1486,19 @@ FILL_TESTS = mistakes(
     ("order and size, but not whether a batch is full", _holds(_in_order, _no_batch_too_large),
      "Both hold if each sentence is a batch of its own, too. A batch is closed only when the next "
      "sentence does not fit."),
+    *(
+        (f"{more}, and no batch for each sentence, but not whether a batch is full",
+         _holds(*asked, _not_each_alone, cases=_long_lists),
+         "A batch may be closed too early in other ways, too: only where the next sentence does "
+         "not fit may it end. Ask that of each batch and the first sentence behind it.")
+        for more, asked in (
+            ("order and size", (_in_order, _no_batch_too_large)),
+            ("order and size, none empty", (_in_order, _no_batch_too_large, _none_empty)),
+            ("each sentence once, no batch too large", (_each_once, _no_batch_too_large)),
+            ("each sentence once, no batch too large, none empty",
+             (_each_once, _no_batch_too_large, _none_empty)),
+        )
+    ),
     ("full batches taken for too large", _compared_with("full batches refused"),
      "A batch fits if its size is *at most* the limit: it may be exactly full."),
     *(
@@ -1483,6 +1621,18 @@ SHARE_MISTAKES = mistakes(
      "The longest is below m if all B lengths are: the exponent is B."),
     ("the mean length is (L - 1) / 2", _share(_width, lambda n: (n - 1) / 2),
      "Of the lengths 1 to L the mean is (L + 1) / 2."),
+    ("the lengths 0 to L - 1",
+     lambda n, b: 1 - (n - 1) / 2 / (_width(n, b) - 1) if n > 1 else 0.0,
+     "Lengths are counted from 1: they are 1 to L, `torch.randint(1, L + 1, ...)`, and 0 to L - 1 "
+     "are all of them one less."),
+    ("the lengths 0 to L", lambda n, b: 1 - n / 2 / (_width(n + 1, b) - 1),
+     "Lengths are counted from 1: an empty sentence is none of the L."),
+    ("the lengths 1 to L + 1", lambda n, b: padding_share(n + 1, b),
+     "The lengths are 1 to L, L of them."),
+    ("the lengths 1 to L - 1", lambda n, b: padding_share(max(n - 1, 1), b),
+     "The lengths are 1 to L: `range(1, L)` ends at L - 1."),
+    ("one sentence more in the exponent", _share(lambda n, b: _width(n, b + 1)),
+     "The longest is below m if all B lengths are: the exponent is B."),
     ("the sum ends one term too early",
      _share(lambda n, b: n - sum((k / n) ** b for k in range(1, n - 1))),
      "What is taken off L are the terms k = 1 to L - 1."),
@@ -1683,11 +1833,61 @@ def _what_is_wrong(answer: Split, pairs: list[tuple[str, str]], n_test: int) -> 
     ]
     size = "too few" if len(test) < n_test else "too many" if len(test) > 2 * n_test else "right"
     whole = sorted(train + test)
-    return {
+    found = Parted({
         "sentences in both parts": "some" if any(a & b for a, b in sides) else "none",
         "pairs": "all" if whole == given else "lost" if len(whole) < len(given) else "others",
         "pairs in test": size,
-    }
+    })  # fmt: skip
+    if found["pairs"] == "all":
+        found.exact = len(test) == n_test
+        found.apart = [
+            group for group in _groups(pairs) if {*group} & {*train} and {*group} & {*test}
+        ]
+        leaked = [sorted(a & b) for a, b in sides]
+        found.leaked = next(
+            (f"The {which} sentence `{some[0]}`" for which, some in zip(
+                ("English", "French"), leaked, strict=True) if some), "")  # fmt: skip
+    return found
+
+
+class Parted(dict):
+    """What holds of a split, and whether the test has exactly n_test pairs, which groups stand in
+    both parts, and a sentence that does."""
+
+    exact, leaked = False, ""
+    apart: list[list[tuple[str, str]]] = []
+
+
+def _groups(pairs: list[tuple[str, str]]) -> list[list[tuple[str, str]]]:
+    """The pairs that must stay together."""
+    found: list[list[tuple[str, str]]] = []
+    for pair in pairs:
+        mine = [g for g in found if any(_share_a_sentence(pair, one) for one in g)]
+        found = [g for g in found if g not in mine] + [[*sum(mine, []), pair]]
+    return found
+
+
+def _share_a_sentence(one: tuple[str, str], two: tuple[str, str]) -> bool:
+    return any(normalise(a) == normalise(b) for a, b in zip(one, two, strict=True))
+
+
+def _what_leaks(cases: Any, got: Any, want: Any) -> tuple[str, str] | None:
+    """Which sentence stands in both parts, and how that has come about."""
+    leaks = [one for one in got if isinstance(one, Parted) and one.apart]
+    if not leaks or not all(isinstance(one, Parted) and one["pairs"] == "all" for one in got):
+        return None
+    where = f"{leaks[0].leaked} is in the training part and in the test."
+    if all(one.exact and len(one.apart) == 1 for one in leaks):
+        return "a group cut in two at n_test pairs", (
+            f"{where} The test may have up to 2 n_test pairs, so that its last group stays whole."
+        )
+    apart = [group for one in leaks for group in one.apart]
+    if not any(all(_share_a_sentence(group[0], one) for one in group[1:]) for group in apart):
+        return "partners of partners left behind", (
+            f"{where} A sentence shares its translation with a second, and that has another, which "
+            "it shares with a third. Follow the chain until nothing new comes."
+        )
+    return "a sentence in both parts", f"{where} All pairs that it is in belong to one part."
 
 
 def _by(key: Callable[[tuple[str, str]], object]) -> Split:
@@ -1763,6 +1963,18 @@ def _moved_once(pairs: list, n_test: int) -> tuple[list, list]:
 def _first_and_theirs(pairs: list, n_test: int) -> tuple[list, list]:
     test = pairs[:n_test] + _leaking(pairs, pairs[:n_test])
     return [p for p in pairs if p not in test], test
+
+
+def _partners_of_each(pairs: list, n_test: int) -> tuple[list, list]:
+    """From the first pair on, what shares a sentence with each, until there are n_test."""
+    test: set[int] = set()
+    for pair in pairs:
+        if len(test) < n_test:
+            test |= {j for j, other in enumerate(pairs) if _share_a_sentence(pair, other)}
+    return (
+        [pair for i, pair in enumerate(pairs) if i not in test],
+        [pairs[i] for i in sorted(test)],
+    )
 
 
 def _one_pass(pairs: list, n_test: int) -> tuple[list, list]:
@@ -1885,6 +2097,9 @@ SPLIT_MISTAKES = mistakes(
     ("groups only as long as they fit into n_test", _never_over,
      "A group that goes beyond n_test may be taken as well: a test of up to 2 n_test pairs is "
      "allowed, one of fewer than n_test is not."),
+    ("what shares a sentence with each chosen pair, no further", _partners_of_each,
+     "What came into the test so has other partners, which are still in the training part. Follow "
+     "the chain until nothing new comes."),
     ("one pass over the pairs behind the first, and no further", _one_pass,
      "What came into the test so has other partners, which are still in the training part. Go on "
      "until nothing more is connected."),
@@ -1917,7 +2132,7 @@ SPLIT_MISTAKES = mistakes(
      "The test has at least n_test pairs: groups are added as long as it has fewer."),
 )  # fmt: skip
 
-SPLIT_RULES = [
+SPLIT_RULES = Family(_what_leaks, [
     Invariant("no sentence in both parts",
               lambda found, pairs, n_test: found["sentences in both parts"] == "none",
               "Some sentence, English or French, was seen in training and is asked for in the "
@@ -1928,7 +2143,7 @@ SPLIT_RULES = [
     Invariant("a test of n_test to 2 n_test pairs",
               lambda found, pairs, n_test: found["pairs in test"] == "right",
               "Count pairs, not sentences: add whole groups until the test has n_test pairs."),
-]  # fmt: skip
+])  # fmt: skip
 
 
 EXERCISES = [

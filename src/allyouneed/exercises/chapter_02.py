@@ -13,7 +13,7 @@ from torch import Tensor
 from .core import Exercise, Invariant, mistakes
 from .pairs import combined, pairs
 from .predictions import signs, wrong_predictions
-from .suspects import Lack, each, rules, verdicts_on
+from .suspects import Lack, Spoilt, each, rules, verdicts_on
 
 # 2.1: one step by hand
 
@@ -335,7 +335,7 @@ LAST_MISTAKES = mistakes(
     ("U is transposed still",
      last_states_with(transposed_step),
      "Two are mended. States are rows: h @ u. (It is nn.Linear that keeps matrices transposed.)"),
-    ("the last position is taken still",
+    ("the state at the end of the row, padding read",
      last_states_with(pick=last_place),
      "Two are mended. Behind the last word of a short sentence the net has read padding. The state "
      "after the last word stands at `lengths - 1`. (You take that place? Then a list holds one "
@@ -1079,6 +1079,12 @@ READERS: dict[str, Reader] = {
     "started from zeros": last_states_with(begin=torch.zeros_like),
     "the first sentence's state for all": last_states_with(begin=lambda h: h[:1].expand_as(h)),
     "no bias": last_states_with(lambda x, h, w, u, b: torch.tanh(x @ w + h @ u)),
+    "the first sentence's words for all": lambda x, *others: last_states(
+        x[:1].expand_as(x), *others
+    ),
+    "the words of the sentences in reverse order": lambda x, *others: last_states(
+        x.flip(0), *others
+    ),
     "no tanh": last_states_with(lambda x, h, w, u, b: x @ w + h @ u + b),
     "a sigmoid": last_states_with(lambda x, h, w, u, b: torch.sigmoid(x @ w + h @ u + b)),
     "no U": last_states_with(lambda x, h, w, u, b: torch.tanh(x @ w + h + b)),
@@ -1165,6 +1171,9 @@ READER_RULES = rules(
         "the mean of the states": "It shows where a sentence has several words.",
         "started from zeros": "It shows where the first state is not zero, and sentences short.",
         "the first sentence's state for all": "It shows where the first states differ.",
+        "the first sentence's words for all": "It shows where each sentence has other words.",
+        "the words of the sentences in reverse order": "It shows where each sentence has other "
+        "words.",
         "no bias": "It shows where the bias is not zero.",
         "no tanh": "It shows in the numbers.",
         "a sigmoid": "It shows in the numbers.",
@@ -1190,6 +1199,7 @@ READER_LACKS: dict[str, Lack] = {  # by the arguments of 2.2: x, lengths, h, w, 
     "equal lengths": each(lambda x, lengths, *_: len(set(lengths.tolist())) == 1),
     "no words": each(lambda x, *_: not x.any()),
     "one word, repeated": each(lambda x, *_: bool((x == x[:, :1]).all())),
+    "one sentence's words": each(lambda x, *_: bool((x == x[:1]).all())),
     "padding of zeros": each(lambda x, lengths, *_: not (x * ~_real(x, lengths)).any()),
     "no U": each(lambda x, n, h, w, u, b: not u.any()),
     "identity": each(lambda x, n, h, w, u, b: torch.equal(u, torch.eye(len(u)))),
@@ -1198,6 +1208,7 @@ READER_LACKS: dict[str, Lack] = {  # by the arguments of 2.2: x, lengths, h, w, 
     "no state": each(lambda x, n, h, w, u, b: not h.any()),
     "one state": each(lambda x, n, h, w, u, b: bool((h == h[:1]).all())),
     "no bias": each(lambda x, n, h, w, u, b: not b.any()),
+    "saturated": each(lambda *case: bool((last_states(*case).abs() > 0.999).float().mean() > 0.5)),
 }
 READER_TESTS = mistakes(
     ("everything passes", lambda reader: True,
@@ -1252,6 +1263,20 @@ READER_TESTS = mistakes(
      "Whether the state passes through U, and which way, shows only with a U of various numbers."),
     ("one word, repeated", _without(0, lambda x: x[:, :1].expand_as(x).clone()),
      "Let the words of a sentence differ: else nobody sees in which order they are read."),
+    ("the same words in every sentence", _without(0, lambda x: x[:1].expand_as(x).clone()),
+     "Let the sentences differ in their words: else nobody sees whose are read."),
+    ("numbers so large that tanh saturates",
+     lambda reader: _reads_right(
+         reader, [a if i == 1 else 30 * a for i, a in enumerate(_sentences())]
+     ),
+     "A state of 1 or -1 forgets what it came from: take numbers near 1 or below, so that states "
+     "lie between."),
+    ("only the sum of all numbers",
+     lambda reader: torch.allclose(
+         reader(*_sentences()).sum(), last_states(*_sentences()).sum(), atol=1e-4
+     ),
+     "Numbers in another order, or of another shape, can have the same sum. Compare them one by "
+     "one."),
     ("a padding of zeros", lambda reader: _reads_right(
         reader, [x * _real(x, n) if i == 0 else a
                  for case in [_sentences()] for x, n in [case[:2]] for i, a in enumerate(case)]),
@@ -1543,6 +1568,9 @@ DEPTH_MISTAKES = mistakes(
      layers_with(lambda n, k: -(-(n - 1) // (2 * (k - 1))), lambda n, k: _first_layers(
          lambda i: 1 + 2 * (k**i - 1) >= n)),
      "A layer adds k - 1 words, all of them before the word."),
+    ("windows to both sides, where they are contiguous",
+     layers_with(lambda n, k: -(-(n - 1) // (2 * (k - 1))), right_dilated),
+     "A window holds k words in all: the word itself and k - 1 new ones."),
     ("the logarithm rounded down",
      layers_with(right_contiguous, lambda n, k: right_dilated(n + 1, k) - 1),
      "If words are left over, one more layer is needed: round up."),
@@ -1824,9 +1852,9 @@ COUNT_MISTAKES = mistakes(
 PREDICTED = [">", "=", "<"]
 WRONG_PICTURES = [
     {
-        "=": ("the narrow edge taken for that of the linear net",
-              "(a) The edge near 1.25 is the tanh's doing, whose slopes are below 1. Without it "
-              "every step stretches by 1.1, and fifty steps by 1.1 to the power of 50."),
+        "=": ("the gain left out",
+              "(a) An orthogonal matrix keeps every length, and 1.1 times it does not. Without a "
+              "tanh every step stretches by 1.1, and fifty steps by 1.1 to the power of 50."),
         "<": ("shrinking without a tanh",
               "(a) Only the slopes of tanh make a gradient vanish at a gain of 1.1. This net has "
               "none, and every step stretches by 1.1."),
@@ -1842,9 +1870,10 @@ WRONG_PICTURES = [
         ">": ("a large gain taken to be enough",
               "(c) Large inputs drive the states close to 1 and -1, where the slope 1 - h^2 is "
               "nearly 0. The gain is the same in every step, but the slopes win."),
-        "=": ("inputs taken to play no part",
-              "(c) The words do not stand in (2.8), but the states do, and they are made of the "
-              "words: large ones saturate the tanh."),
+        "=": ("a balance of gain and slopes, which nothing keeps",
+              "(c) To balance a gain of 1.5 every slope would have to be 1 / 1.5. The states are "
+              "made of the words: large ones drive them close to 1 and -1, where the slope is far "
+              "smaller."),
     },
 ]  # fmt: skip
 
@@ -2511,6 +2540,19 @@ def with_autograd(read: Callable[..., Tensor]) -> Callable[..., object]:
     return backward
 
 
+def _cut_off(first: bool, none: bool) -> Callable[..., object]:
+    """What autograd gives where each old state is a constant, but for the `first` of them: for h
+    zeros or, if `none`, None."""
+
+    def backward(x: Tensor, h: Tensor, w: Tensor, u: Tensor, b: Tensor, g: Tensor) -> object:
+        parts = [*through_time(x[-1:], [h, *_states(x, h, w, u, b)][-2], w, u, b, g)]
+        if len(x) > 1 or not first:
+            parts[3] = None if none else torch.zeros_like(h)
+        return parts
+
+    return backward
+
+
 TIME_READS: dict[str, Callable[..., Tensor]] = {
     "without tanh": lambda x, h, w, u, b: x @ w + h @ u + b,
     "with a sigmoid in place of tanh": lambda x, h, w, u, b: torch.sigmoid(x @ w + h @ u + b),
@@ -2755,6 +2797,15 @@ TIME_MISTAKES = mistakes(
         (four := through_time(x[1:], torch.tanh(x[0] @ w + h @ u + b), w, u, b, g)) and (
             four if len(x) > 1 else (0 * w, 0 * u, 0 * b, g))),
      "The way back ends at the first word, t = 0: `range(1, T)` leaves it out."),
+    *(
+        (f"the old state taken for a constant{where}", _cut_off(first, none),
+         "So nothing goes back past the last step. The old state depends on W, U, b and h itself: "
+         "each step has its part in the gradients. (`detach` cuts the way back.)")
+        for where, first, none in (
+            (", but for the given one", True, False), ("", False, False),
+            (", so that h has no gradient", False, True),
+        )
+    ),
     ("the given gradient added at every step", lambda x, h, w, u, b, g: tuple(
         sum(parts) for parts in zip(*(
             through_time(x[: n + 1], h, w, u, b, g) for n in range(len(x))), strict=True)),
@@ -2796,6 +2847,13 @@ EXERCISES = [
         section="Gates: the GRU",
         reference=gru_step,
         cases=gru_cases,
+        raised=[
+            (
+                r"chunk\(3\)|split\([^,()]+\)|(not enough|too many) values to unpack",
+                "`chunk` and `split` cut along the rows, unless `dim=1` is given. The three parts "
+                "stand side by side, so it is the columns that are cut.",
+            )
+        ],
         mistakes=[*GRU_MISTAKES, *GRU_MORE, *GRU_PARTS],
     ),
     Exercise(
@@ -2806,7 +2864,11 @@ EXERCISES = [
         cases=[()],
         mistakes=READER_TESTS,
         invariants=READER_RULES,
-        probe=verdicts_on(READERS, READER_LACKS),
+        probe=verdicts_on(
+            READERS,
+            READER_LACKS,
+            spoilt=Spoilt(("sentence", "entry"), quiet=lambda out, *given: out + 0.3 * out.sign()),
+        ),
     ),
     Exercise(
         number="2.5",
@@ -2872,6 +2934,7 @@ EXERCISES = [
         mistakes=KEEP_MISTAKES,
         invariants=KEEP_RULES,
         probe=what_is_left,
+        raised=[("ZeroDivisionError", "`noise` may be 0: then nothing can be divided by it.")],
     ),
     Exercise(
         number="2.10",

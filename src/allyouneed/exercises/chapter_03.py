@@ -142,6 +142,19 @@ HAND_SLIPS = [
      "What is averaged are the states, with ln 2 and ln 5."),
     ("logarithms to the base 10", {"out": lambda a, b: [a * math.log10(2), b * math.log10(5)]},
      "ln is the natural logarithm."),
+    ("the best state alone for the context", {"out": lambda a, b: [0.0, math.log(5)]},
+     "Every state is in the context, with its weight."),
+    ("the query averaged, not the states", {"out": lambda a, b: [1.0, 1.0]},
+     "The query is only compared: what is averaged are the states."),
+    ("the context divided by the sum once more",
+     {"out": lambda a, b: [a * math.log(2) / 8, b * math.log(5) / 8]},
+     "The weights are divided by the sum already."),
+    ("the exponentials as weights of the context",
+     {"out": lambda a, b: [2 * math.log(2), 5 * math.log(5)]},
+     "In the context, too, a weight is an exponential divided by the sum."),
+    ("the weights applied twice",
+     {"out": lambda a, b: [a * a * math.log(2), b * b * math.log(5)]},
+     "Each state is multiplied by its weight once."),
     ("the query added", {"out": lambda a, b: [1 + a * math.log(2), 1 + b * math.log(5)]},
      "The context is made of the states alone."),
 ]  # fmt: skip
@@ -150,6 +163,13 @@ HAND_MISTAKES += mistakes(
      "The weights sum to one already, so that nothing more is divided."),
     ("the context's two entries summed, for both", look_way(out=HAND_SLIPS[9][1]["out"]),
      "The context has two entries of its own, as the states have."),
+    *(
+        (name, look_way(**change), f"The weights are right. {why}")
+        for name, change, why in HAND_SLIPS if name in (
+            "the best state alone for the context", "the query averaged, not the states",
+            "the context divided by the sum once more",
+            "the exponentials as weights of the context", "the weights applied twice")
+    ),
     ("the cosine in place of the dot product", look_by_hand(
         torch.tensor([0.0, 0.5**0.5, 0.5**0.5]).softmax(0).tolist()),
      "The scores were divided by the lengths of the vectors. The dot product is not."),
@@ -180,10 +200,10 @@ WRONG_PICTURES = [
               "times the same exponential above, and all of it below."),
     },
     {
-        "<": ("the later padding taken to get more",
+        "<": ("the last padding taken to get less",
               "(b) Attention knows no distance: equal keys get equal scores from a query, "
               "wherever they stand."),
-        ">": ("the nearer padding taken to get more",
+        ">": ("the last padding taken to get more",
               "(b) Attention knows no distance: equal keys get equal scores from a query, "
               "wherever they stand."),
     },
@@ -476,6 +496,28 @@ ADDITIVE_MISTAKES = mistakes(
         weigh=lambda scores, hidden, axis: scores.masked_fill(hidden, -math.inf).softmax(axis)),
      "The padding is hidden before the softmax. tanh is taken of the hidden layer, before v; and "
      "each query shares its attention among the keys, the last axis."),
+    *(
+        (f"the softmax over the hidden layer{more}", _additive(
+            lambda sums, v: sums.tanh().softmax(-1) @ v, weigh),
+         "The last axis of the sums is that of the hidden layer, A. v turns it into one score for "
+         "each query and key, and the softmax runs over the keys of these scores.")
+        for more, weigh in (
+            (" in place of the keys", lambda scores, hidden, axis: scores.masked_fill(hidden, 0.0)),
+            (" in place of the keys, and no mask", lambda scores, hidden, axis: scores),
+            (" as well", _before),
+            (" as well, and the padding hidden after it", _after),
+        )
+    ),
+    ("plus in place of minus infinity", _additive(
+        weigh=lambda scores, hidden, axis: scores.masked_fill(hidden, 1e9).softmax(axis)),
+     "So the padding takes all. What is hidden gets the *lowest* score, minus infinity."),
+    ("plus infinity, and so NaN, at the padding", _additive(
+        weigh=lambda scores, hidden, axis: scores.masked_fill(hidden, math.inf).softmax(axis)),
+     "What is hidden gets the *lowest* score, minus infinity. (Infinity less infinity is NaN.)"),
+    ("NaN in every place", _additive(
+        weigh=lambda scores, hidden, axis: (scores + hidden * -math.inf).softmax(axis)),
+     "0 times infinity is NaN, no number, and so is whatever is computed with it: minus infinity "
+     "is filled in where the mask says so, and multiplied by nothing."),
     ("the logarithms of the weights", _additive(
         weigh=lambda scores, hidden, axis: scores.masked_fill(hidden, -math.inf).log_softmax(axis)),
      "`log_softmax` gives logarithms. The keys are averaged with the weights themselves."),
@@ -882,9 +924,9 @@ MASKED_MISTAKES = mistakes(
     ("zero instead of minus infinity",
      lambda scores, mask: (scores * mask.unsqueeze(1)).softmax(-1),
      "A score of 0 is not nothing: its exponential is 1. Only minus infinity becomes 0."),
-    ("a mask that hides the words is added",
+    ("a mask that hides the words",
      lambda scores, mask: (scores - 1e9 * mask.unsqueeze(1).float()).softmax(-1),
-     "True means that the key is a token. Here the large number is taken off the tokens."),
+     "True means that the key is a token. Here it is the tokens that are hidden."),
     ("exponentials of the scores as they are, and zeros in place of NaN",
      lambda scores, mask: torch.nan_to_num(
          (scores.exp() * mask.unsqueeze(1))
@@ -1077,6 +1119,19 @@ MASKED_MISTAKES += mistakes(
          e.sum(-1, keepdim=True) + 1e-3),
      "Weights sum to exactly one. Only where nothing is to be looked at may another number stand "
      "below the line."),
+    *(
+        (f"{more} added below the line", lambda s, m, more=more: (
+            (e := _exponentials(s, m)) / (e.sum(-1, keepdim=True) + more)),
+         "Weights sum to exactly one. Only where nothing is to be looked at may another number "
+         "stand below the line.")
+        for more in (0.001, 0.01, 0.1, 1)
+    ),
+    ("plus in place of minus infinity",
+     lambda s, m: s.masked_fill(~m.unsqueeze(1), 1e9).softmax(-1),
+     "So the padding takes all. What is hidden gets the *lowest* score, minus infinity."),
+    ("NaN in every place", lambda s, m: (s + ~m.unsqueeze(1) * -math.inf).softmax(-1),
+     "0 times infinity is NaN, no number, and so is whatever is computed with it: minus infinity "
+     "is filled in where the mask says so, and multiplied by nothing."),
     ("a sigmoid in place of the softmax", lambda s, m: s.sigmoid() * m.unsqueeze(1),
      "A sigmoid looks at each score on its own. The weights of a query sum to one."),
     ("all weight on the highest score", lambda s, m: torch.nn.functional.one_hot(
@@ -1101,6 +1156,8 @@ LONGEST = 24  # more than any answer needs
 class Step:
     """A decoder made of a table: the next word depends on sentence, position and last word."""
 
+    writes = ""
+
     def __init__(self, stops: list[int], vocab_size: int, eos: int, seed: int):
         draw = torch.Generator().manual_seed(seed)
         size = (len(stops), LONGEST, vocab_size, vocab_size)
@@ -1108,6 +1165,10 @@ class Step:
         self.table[..., eos] = -10.0
         for sentence, stop in enumerate(stops):  # how many words each sentence gets
             self.table[sentence, stop, :, eos] = 10.0
+
+    def __repr__(self) -> str:
+        words = self.table.shape[2]
+        return f"a decoder of {words} words{self.writes}"
 
     def __call__(self, tokens: Tensor) -> Tensor:
         """(B, t) tokens, the first word included, to (B, t, V) logits of the words after each.
@@ -1117,10 +1178,15 @@ class Step:
         """
         tokens = torch.as_tensor(tokens)
         rows, longest = self.table.shape[:2]
-        if tokens.ndim != 2 or tokens.shape[0] != rows or tokens.shape[1] > longest:
+        if tokens.ndim != 2 or tokens.shape[0] != rows:
             raise ValueError(
-                f"tokens: expected all {rows} rows at once, shape ({rows}, t) with t of at most "
-                f"{longest}, got shape {tuple(tokens.shape)}"
+                f"tokens: expected all {rows} rows at once, shape ({rows}, t), got shape "
+                f"{tuple(tokens.shape)}"
+            )
+        if tokens.shape[1] > longest:
+            raise ValueError(
+                f"tokens: got {tokens.shape[1]} of them in each row, more than any answer needs: "
+                "does the writing end after max_length tokens?"
             )
         words = self.table.shape[2]
         if not (0 <= int(tokens.min()) and int(tokens.max()) < words):
@@ -1132,15 +1198,23 @@ class Step:
         return self.table[sentences, torch.arange(tokens.shape[1]).unsqueeze(0), tokens]
 
 
-def following(tokens: Tensor) -> Tensor:
+class Following:
     """A decoder that always prefers the number that follows, of 0 to 4."""
-    return torch.nn.functional.one_hot((torch.as_tensor(tokens) + 1) % 5, 5).float()
+
+    def __repr__(self) -> str:
+        return "a decoder that always prefers the number that follows, of 0 to 4"
+
+    def __call__(self, tokens: Tensor) -> Tensor:
+        return torch.nn.functional.one_hot((torch.as_tensor(tokens) + 1) % 5, 5).float()
+
+
+following = Following()
 
 
 def greedy_cases() -> list[tuple]:
     again = Step([2, 6], 9, 3, seed=39)
     again.table[0, 4, :, 3] = 20.0  # the first ends, and then ends once more
-    return [
+    cases = [
         (Step([3, 5, 0], 9, 3, seed=36), 3, 2, 3, 8),  # step, batch_size, bos, eos, max_length
         (Step([2, 20], 7, 1, seed=37), 2, 0, 1, 5),  # the second never ends by itself
         (Step([3], 9, 3, seed=38), 1, 2, 3, 8),
@@ -1148,6 +1222,10 @@ def greedy_cases() -> list[tuple]:
         (following, 2, 0, 3, 10),
         (following, 2, 0, 3, 1),
     ]
+    for step, *others in cases:
+        if isinstance(step, Step):
+            step.writes = f" that writes {greedy_decode(step, *others)}"
+    return cases
 
 
 def _write(step, batch_size, first, max_length, choose) -> Tensor:
@@ -1221,7 +1299,28 @@ def _while_not(step, batch_size, bos, eos, max_length, over, cut):
     return [cut(row, eos) for row in tokens[:, 1:].tolist()]
 
 
+def _over_the_sentences(logits: Tensor) -> Tensor:
+    return logits[:, -1].argmax(0)[: len(logits)]
+
+
+def _without_each(word: Callable[[int, int], int]) -> Callable[..., list[list[int]]]:
+    """Right, and then all tokens deleted that are equal to one, made of bos and eos."""
+    return lambda step, n, bos, eos, most: [
+        [one for one in row if one != word(bos, eos)]
+        for row in greedy_decode(step, n, bos, eos, most)
+    ]
+
+
 GREEDY_MISTAKES = mistakes(
+    ("the argmax over the sentences", lambda step, batch_size, bos, eos, max_length: [
+        _cut(row, eos) for row in _write(
+            step, batch_size, bos, max_length, _over_the_sentences)[:, 1:].tolist()],
+     "The logits of the last position are (B, V): the words are the last axis, `argmax(-1)`. Along "
+     "axis 0 the sentences are compared with each other."),
+    ("every `bos` deleted, also those that the decoder has written",
+     _without_each(lambda bos, eos: bos),
+     "Only the first one was handed to the decoder. One that it has written is a token of the "
+     "answer, as any other: leave out the place, and not the number."),
     ("does not stop at the end of a sentence",
      lambda step, batch_size, bos, eos, max_length: _write(
          step, batch_size, bos, max_length, _likeliest
@@ -1540,6 +1639,11 @@ SUSPECTS: dict[str, Attention] = {
             scores.masked_fill(hidden, -math.inf).flatten(1).softmax(-1).view_as(scores)
         )
     ),
+    "padding hidden in the sum alone": _weighted(
+        lambda scores, hidden, axis: (
+            scores.exp() / scores.exp().masked_fill(hidden, 0.0).sum(axis, keepdim=True)
+        )
+    ),
     "not divided by the sum": _weighted(
         lambda scores, hidden, axis: scores.exp().masked_fill(hidden, 0.0)
     ),
@@ -1595,6 +1699,16 @@ def _lone_words() -> tuple:
     return scores, values, torch.eye(2, mask.shape[1], dtype=torch.bool)
 
 
+def _no_values() -> tuple:
+    scores, values, mask = _inputs()
+    return scores, values.masked_fill(~mask.unsqueeze(2), 0.0), mask
+
+
+def _no_weight() -> tuple:
+    scores, values, mask = _inputs()
+    return scores.masked_fill(~mask.unsqueeze(1), -50.0), values, mask
+
+
 def _same_mask() -> tuple:
     scores, values, mask = _inputs()
     return scores, values, mask[-1:].expand_as(mask)
@@ -1610,11 +1724,13 @@ TEST_RULES = rules(
         "mask turned round": "It shows where a key is hidden.",
         "first sentence's mask for all": "It shows with two sentences that are padded differently.",
         "last sentence's mask for all": "It shows with two sentences that are padded differently.",
-        "queries in reverse": "It shows with several queries, place by place.",
+        "queries in reverse": "It shows with several queries, place by place, and not in a sum.",
         "hard": "It shows in the numbers, where several keys have different values.",
         "all words alike": "It shows where scores differ.",
         "first query's weights for all": "It shows with several queries whose scores differ.",
         "softmax over queries and keys together": "It shows with several queries.",
+        "padding hidden in the sum alone": "It shows where a key is hidden whose value is not "
+        "zero.",
         "not divided by the sum": "It shows in the numbers.",
     },
 )
@@ -1623,6 +1739,14 @@ TEST_LACKS: dict[str, Lack] = {
     "one key": each(lambda scores, *_: scores.shape[2] == 1),
     "one query": each(lambda scores, *_: scores.shape[1] == 1),
     "no padding": each(lambda scores, values, mask: bool(mask.all())),
+    "padding without values": each(
+        lambda scores, values, mask: not values.masked_fill(mask.unsqueeze(2), 0).any()
+    ),
+    "padding without weight": each(
+        lambda scores, values, mask: bool(
+            scores.softmax(-1).masked_fill(mask.unsqueeze(1), 0).max() < 1e-6
+        )
+    ),
     "one word each": each(lambda scores, values, mask: bool((mask.sum(1) == 1).all())),
     "equal scores": each(lambda scores, *_: bool((scores == scores[..., :1]).all())),
     "equal queries": each(lambda scores, *_: bool((scores == scores[:, :1]).all())),
@@ -1656,6 +1780,15 @@ TEST_MISTAKES = mistakes(
      "numbers that you have worked out."),
     ("no padding in the input", _test(lambda: _inputs(padded=False)),
      "Without padding all kinds of masks look alike. Hide some keys."),
+    ("values of zeros at the padding", _test(_no_values),
+     "What is zero adds nothing, whatever weight it gets. Let the values at the padding be numbers "
+     "like the others."),
+    ("padding that has no weight anyway", _test(_no_weight),
+     "With scores so low the padding gets no weight, hidden or not. Give it scores like the "
+     "others'."),
+    ("only the sum of all numbers", _test(same=lambda f, case: torch.allclose(
+        f(*case).sum(), _sentence_by_sentence(*case).sum(), atol=1e-5)),
+     "Numbers in another order have the same sum. Compare them one by one."),
     ("equal scores", _test(_flat),
      "With equal scores the softmax is the same along every axis but for its length, and a plain "
      "mean is right, too. Let the scores differ."),
@@ -1808,6 +1941,10 @@ SLOPE_MISTAKES = mistakes(
      "What is subtracted is the whole context c, with its share of h_j."),
     ("the weight alone", _slope(lambda a, h, c: a.expand_as(h)),
      "How far the context moves depends on the state that is weighed: a_j (h_j - c)."),
+    ("the weights along the columns",
+     lambda scores, values: scores.softmax(0) * (values - scores.softmax(0) @ values),
+     "A weight belongs to a row. A vector times a table multiplies its columns: the weights need "
+     "one more axis behind, (S, 1)."),
     ("all states taken to weigh alike", _slope(lambda a, h, c: (h - c) / len(h)),
      "In front stands the weight a_j of the state, and not one over their number."),
 )  # fmt: skip
@@ -1857,6 +1994,21 @@ def _where(answer: Callable[[Tensor, int], Tensor], keys: Tensor, place: int) ->
 
 def _one_hot(size: int, place: int, value: float = 1.0) -> Tensor:
     return value * torch.nn.functional.one_hot(torch.tensor(place), size).float()
+
+
+def _taken_off(keys: Tensor, place: int, in_turn: bool) -> Tensor:
+    """The key less its part in the direction of each other key, in turn or all from the key."""
+    query = keys[place].clone()
+    for i, other in enumerate(keys):
+        if i != place:
+            of = query if in_turn else keys[place]
+            query = query - (of @ other) / (other @ other) * other
+    return query
+
+
+def _taken_off_and_divided(keys: Tensor, place: int) -> Tensor:
+    query = _taken_off(keys, place, in_turn=True)
+    return 100 * query / (query @ keys[place]).abs().clamp(min=1e-6)
 
 
 PLACE_MISTAKES = mistakes(
@@ -1910,6 +2062,27 @@ PLACE_MISTAKES = mistakes(
      lambda keys, place: keys.T @ _one_hot(len(keys), place, 10.0),
      "`keys.T @ wanted` is a multiple of the key itself. The query must *solve* keys @ query = "
      "wanted: `torch.linalg.pinv(keys) @ wanted`."),
+    ("a row of the inverse in place of a column",
+     lambda keys, place: 10 * torch.linalg.pinv(keys)[place],
+     "The columns of the inverse belong to the places, and its rows to the entries of the keys: "
+     "keys @ column `place` is 1 there and 0 elsewhere."),
+    ("the wanted weights in place of wanted scores", lambda keys, place: (
+        torch.linalg.pinv(keys) @ (
+            _one_hot(len(keys), place, 0.9)
+            + 0.1 / max(1, len(keys) - 1) * (1 - _one_hot(len(keys), place)))),
+     "What you solve for are scores, and the softmax comes behind: with the scores 0.9 and 0.1 the "
+     "one weight is only e^0.8 times the other. Ask for scores that stand further apart."),
+    *(
+        (f"the part of each other key taken off{more}", taken_off,
+         "The other keys are not at right angles to each other: when the part of the second is "
+         "taken off, some of the first is back. All have to be 0 at once: solve for the query.")
+        for more, taken_off in (
+            (", one after the other", lambda keys, place: 100 * _taken_off(keys, place, True)),
+            (", one after the other, and divided by its score", _taken_off_and_divided),
+            (", all of them from the key itself",
+             lambda keys, place: 100 * _taken_off(keys, place, False)),
+        )
+    ),
     ("a query of ones", lambda keys, place: torch.ones(keys.shape[1]),
      "The query must depend on the keys and on the place."),
 )  # fmt: skip
@@ -2238,6 +2411,13 @@ EXERCISES = [
         section="Additive",
         reference=additive_attention,
         cases=additive_cases,
+        raised=[
+            (
+                r"\bm\w*(\.unsqueeze\((2|-1)\)|\[(:, :|\.\.\.), None\])",
+                "The mask is (B, S), of keys, and the scores are (B, T, S): the empty axis of the "
+                "mask stands at the queries, (B, 1, S).",
+            )
+        ],
         mistakes=ADDITIVE_MISTAKES,
     ),
     Exercise(
@@ -2261,6 +2441,13 @@ EXERCISES = [
         section="Padding",
         reference=masked_softmax,
         cases=masked_cases,
+        raised=[
+            (
+                r"\bm\w*(\.unsqueeze\((2|-1)\)|\[(:, :|\.\.\.), None\])",
+                "The mask is (B, S), of keys, and the scores are (B, T, S): the empty axis of the "
+                "mask stands at the queries, (B, 1, S).",
+            )
+        ],
         mistakes=MASKED_MISTAKES,
         invariants=[
             Invariant(
@@ -2322,6 +2509,18 @@ EXERCISES = [
         mistakes=PLACE_MISTAKES,
         invariants=PLACE_RULES,
         probe=_where,
+        raised=[
+            (
+                "square matri",
+                "There may be fewer keys than entries, and then the keys have no inverse. "
+                "`torch.linalg.pinv` and `torch.linalg.lstsq` take them all the same.",
+            ),
+            (
+                "size mismatch.*(pinv|lstsq)|(pinv|lstsq).*size mismatch",
+                "There is one score for each key, and one number of a query for each entry: the "
+                "two need not be as many.",
+            ),
+        ],
     ),
     Exercise(
         number="3.10",

@@ -98,6 +98,8 @@ class Exercise:
     `probe(answer, *case)`: what to compare, if not `answer(*case)`: a class is built and run there.
     `together(outputs)`: what the outputs of all cases, seen side by side, amount to.
     `canonical(output)`: brings equal answers into equal form (sorting, sets).
+    `raised`: rows (pattern, why): what an error comes of here, if the pattern is found in its kind,
+    its text and the reader's line, as in "ValueError: not enough values: a, b = c".
     `seconds`: how long one call may take. `known` and `outlines`: what is kept of the outputs of
     known mistakes.
     """
@@ -112,6 +114,7 @@ class Exercise:
     probe: Callable[..., Any] | None = None
     together: Callable[[list[Any]], list[Any]] | None = None
     canonical: Callable[[Any], Any] | None = None
+    raised: Sequence[tuple[str, str]] = ()
     rtol: float = 1e-4
     atol: float = 1e-6
     seconds: float = 10.0
@@ -604,7 +607,8 @@ def part_by_part(
         """How many parts of a mistake are right."""
         return sum(alike(known, want, k) for k in range(number))
 
-    names, reasons = [], []
+    names: dict[str, list[int]] = {}  # of each mistake the parts in which it is
+    reasons: list[str] = []
     for k in range(number):
         if alike(got, want, k):
             continue
@@ -620,9 +624,16 @@ def part_by_part(
         if not fitting:
             return None
         *_, mistake = min(fitting, key=lambda each: each[:2])  # of two slips one may be elsewhere
-        names.append(f"in part {k + 1}: {mistake.name}")
+        names.setdefault(mistake.name, []).append(k + 1)
         reasons += [mistake.why] * (mistake.why not in reasons)
-    return ("; ".join(names), " ".join(reasons)) if names else None
+    said = [f"in {counted(parts)}: {name}" for name, parts in names.items()]
+    return ("; ".join(said), " ".join(reasons)) if said else None
+
+
+def counted(parts: list[int]) -> str:
+    """Some parts by their numbers: "part 2", "parts 1, 2 and 4"."""
+    *some, last = map(str, parts)
+    return f"parts {', '.join(some)} and {last}" if some else f"part {last}"
 
 
 def holds(rule: Invariant, output: Any, case: Case, seconds: float) -> bool:
@@ -675,8 +686,17 @@ def explain_failure(exercise: Exercise, answer: Any, failure: Failure, case: Cas
     if failure.line:
         where = f" of {failure.where}" if failure.where else ""
         lines.append(f"Line {failure.line}{where}: `{shorten(failure.source)}`")
-        lines += [hint for words, hint in ERRORS.items() if words in failure.text]
-    return [*lines, inputs(exercise, case)]
+    return [*lines, inputs(exercise, case), why_raised(exercise, failure)]
+
+
+def why_raised(exercise: Exercise, failure: Failure) -> str:
+    """What an error comes of in this exercise, or what one of its kind may come of anywhere."""
+    said = f"{failure.kind}: {failure.text}: {failure.source}"
+    for pattern, why in exercise.raised:
+        if re.search(pattern, said):
+            return why
+    words = (why for words, why in ERRORS.items() if failure.line and words in failure.text)
+    return next(words, "")
 
 
 def fits(answer: Any, case: Case) -> bool:
@@ -722,7 +742,7 @@ def size(value: Any) -> str:
 def wrong(title: str, what: str, *more: str, mistake: str | None = None) -> Verdict:
     """The message of a wrong answer, in paragraphs of readable width."""
     lines = [f"{title}: not yet right."]
-    for paragraph in (what[:1].upper() + what[1:], *filter(None, more)):
+    for paragraph in (begun(what), *filter(None, more)):
         for line in paragraph.splitlines():
             indent = len(line) - len(line.lstrip()) + 2
             lines += textwrap.wrap(
@@ -732,6 +752,12 @@ def wrong(title: str, what: str, *more: str, mistake: str | None = None) -> Verd
                 subsequent_indent=" " * (indent + 2 * (indent > 2)),
             )
     return Verdict("wrong", "\n".join(lines), mistake)
+
+
+def begun(what: str) -> str:
+    """The words with a capital in front, but for a symbol: `u` and `U` are not the same."""
+    symbol = re.match(r"[b-z]\b(?!')|a \(", what)
+    return what if symbol else what[:1].upper() + what[1:]
 
 
 def shorten(text: str) -> str:
