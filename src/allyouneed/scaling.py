@@ -133,7 +133,7 @@ class Device:
 
     `link` and `network` are what it can send to others in its machine and in other
     machines, each way; `per_machine` share a machine. A message has a `delay`, however
-    short it is. Its host needs `launch` seconds (c) to send it an operation, and
+    short it is. Its host needs `launch` seconds (c) for each kernel, and
     writes, hashes or adds up `host` bytes a second. These three are assumptions.
     `price` is what an hour costs, in whatever money; None is unknown.
     """
@@ -158,7 +158,7 @@ H100 = Device("H100", 989e12, 80e9, 3350e9, link=450e9, network=50e9, price=4.91
 
 
 def update_launches(config: TransformerConfig, parts: int = 1) -> int:
-    """Operations that a host launches for an update of `parts` batches, in 16 bits.
+    """Kernels that a host launches for an update of `parts` batches, in 16 bits.
 
     Counted on a pretended GPU: tests/test_scaling.py holds that they are those of
     `train`. Raises ValueError for less than one part.
@@ -169,7 +169,7 @@ def update_launches(config: TransformerConfig, parts: int = 1) -> int:
 
 
 def translation_launches(config: TransformerConfig, tokens: int) -> int:
-    """Launches to write `tokens` tokens greedily, however many texts at a time."""
+    """Kernels to write `tokens` tokens greedily, however many texts at a time."""
     N = config.n_layers
     return 45 + 16 * N + tokens * (12 + 16 * N)
 
