@@ -601,3 +601,24 @@ def test_how_a_test_compares_is_named(test, name):
     said = verdicts_on(cuts, spoilt=Spoilt(("sentence", "head", "word", "entry")))(test)
     family = rules(["right"], dict.fromkeys(list(cuts)[1:], "It shows."))
     assert family.named([()], [said], [{}])[0] == name
+
+
+@pytest.mark.parametrize("number", ["7.7", "8.7"])
+def test_of_a_class_it_is_shown_how_it_was_built_and_called(number):
+    """By its shapes, and without the numbers that were put into its layers."""
+    right = find(number).reference
+
+    class Fails(right):
+        def forward(self, q, k, v, mask=None):
+            return super().forward(q, k, v, mask) + k.sum()
+
+    message = examine(number, Fails).message
+    built, called = message.index("Built with"), message.index("Called with")
+    assert built < message.index("n_heads = ") < called < message.index("mask = ")
+    assert all(f"  {name} = a tensor of shape (" in message[called:] for name in "qkv")
+    assert "matrices" not in message
+
+
+def test_what_a_probe_takes_besides_is_shown():
+    message = examine("9.8", lambda d_model: 1 / 0).message
+    assert message.index("d_model = ") < message.index("Then tried with") < message.index("length")

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from ..attention import attention
 from .compare import same
 from .core import Case, Exercise, Family, Invariant, mistakes
 from .pairs import combined, pairs
@@ -173,13 +174,14 @@ def _counts(
 COUNT_MISTAKES = mistakes(
     ("the first two numbers exchanged", _counts(one=SQUARE, every=SQUARE // 8),
      "One head has 512 x 64 numbers, all heads together have 512 x 512."),
-    ("a head that reads only its own piece of the input",
+    ("a head that reads only its own piece of the input, or has 8 columns in place of 64",
      [NARROW, N_HEADS * NARROW, 4 * N_HEADS * NARROW, 4 * N_HEADS * NARROW + 4 * D_MODEL],
      "A head's queries are narrow, but they are made from all 512 entries: W_i^Q has d_model rows "
-     "and d_k columns, not d_k and d_k."),
-    ("a square of d_k for one head, the rest right",
+     "and d_k columns, not d_k and d_k. (4096 is 512 x 8 as well: 8 is how many heads there are.)"),
+    ("a square of d_k for one head, or 8 columns in place of 64, the rest right",
      [NARROW, SQUARE, 4 * SQUARE, 4 * SQUARE + 4 * D_MODEL],
-     "Eight matrices of 64 x 64 would not make one of 512 x 512. W_i^Q has d_model rows."),
+     "Eight matrices of 64 x 64 would not make one of 512 x 512, nor eight of 512 x 8. W_i^Q has "
+     "d_model rows and d_k columns."),
     ("a square of d_k for every head, the layer right",
      [NARROW, N_HEADS * NARROW, 4 * SQUARE, 4 * SQUARE + 4 * D_MODEL],
      "Eight matrices of 64 x 64 would not make one of 512 x 512. W_i^Q has d_model rows."),
@@ -311,6 +313,28 @@ COUNT_MISTAKES = mistakes(
     ("three matrices in the third, four in the last",
      [SQUARE // 8, SQUARE, 3 * SQUARE, 4 * SQUARE + 4 * D_MODEL],
      "W^O, which mixes the heads, belongs to the layer, with and without biases."),
+    ("one of the four matrices, with its bias, taken for the layer",
+     _counts(layer=SQUARE, biases=D_MODEL),
+     "The layer has four such matrices and four biases: of queries, keys, values and W^O."),
+    ("the number of heads taken for d_k", [4096, SQUARE // 8, SQUARE // 2, SQUARE // 2 + 4 * 64],
+     "d_k is 512 / 8 = 64, the number of columns of one head; 8 is how many heads there are."),
+    *(
+        (f"a full matrix for every head, {words}",
+         [SQUARE, 8 * SQUARE, 32 * SQUARE, 32 * SQUARE + biases * D_MODEL],
+         "With h heads each is narrower by h: d_k = 512 / 8 = 64 columns for one head.")
+        for words, biases in (
+            ("with biases for each and one for W^O", 25),
+            ("with biases for each", 24),
+            ("without biases", 0),
+        )
+    ),
+    ("biases of full width for every head's queries, keys and values, and one for W^O",
+     _counts(biases=25 * D_MODEL),
+     "A bias is as wide as the layer's output, 512, and the heads share it as they share that."),
+    ("biases of full width for every head's queries, keys and values",
+     _counts(biases=24 * D_MODEL),
+     "A bias is as wide as the layer's output, 512, and the heads share it as they share that. "
+     "And W^O has one as well."),
 )  # fmt: skip
 
 # 7.3 queries, keys and values from one layer, head by head
@@ -532,6 +556,17 @@ def _struck(w: Tensor, n_heads: int, keep: list[int]) -> Tensor:
     return w * kept.flatten(0, 1)
 
 
+def _by_places(places: Callable[[int, int, int], range]) -> Callable[..., tuple[Tensor, ...]]:
+    """The four matrices with columns and rows of head i by `places(i, d_k, n_heads)`."""
+
+    def wrong(w_q, w_k, w_v, w_o, n_heads, keep):
+        d = len(w_o) // n_heads
+        own = [j for i in map(int, keep) for j in places(i, d, n_heads) if j < len(w_o)]
+        return w_q[:, own], w_k[:, own], w_v[:, own], w_o[own]
+
+    return wrong
+
+
 def _the_others(n_heads: int, keep: list[int]) -> list[int]:
     return [i for i in range(n_heads) if i not in keep]
 
@@ -683,6 +718,16 @@ PRUNED_MISTAKES = mistakes(
     ("the columns of the first three below each other",
      _pruned(columns=lambda w, h, keep: torch.cat(w.unflatten(1, (h, -1))[:, keep].unbind(1))),
      "The columns that are kept stay side by side: `torch.cat` needs dim=1 for them."),
+    ("bands that begin at i, not at i * d_k", _by_places(lambda i, d, h: range(i, i + d)),
+     "Bands do not overlap: each head before head i owns d_k columns, so its own begin at "
+     "i * d_k."),
+    ("bands that end at i + d_k", _by_places(lambda i, d, h: range(i * d, i + d)),
+     "A band is d_k wide: it ends at i * d_k + d_k. (Are parentheses missing, in (i + 1) * d_k?)"),
+    ("bands that begin n_heads apart", _by_places(lambda i, d, h: range(i * h, i * h + d)),
+     "Each head before head i owns d_k columns, not n_heads: the band begins at i * d_k."),
+    ("one column too many in each band",
+     _by_places(lambda i, d, h: range(i * d, (i + 1) * d + 1)),
+     "A band is d_k wide: its last column is (i + 1) * d_k - 1."),
 )  # fmt: skip
 
 # 7.5 the output as a sum
@@ -799,6 +844,28 @@ SUM_MISTAKES = mistakes(
     ("the first head counted twice", lambda heads, w_o: (
         output_as_sum(heads, w_o) + heads[:, 0] @ _bands(heads, w_o)[0]),
      "Each head is added once: does the sum begin with the first, and the loop as well?"),
+    ("pieces of H rows, where a band has K",
+     lambda heads, w_o: sum(
+         heads[:, i] @ w_o.split(heads.shape[1])[i] for i in range(heads.shape[1])),
+     "`chunk(n)` makes n pieces, and `split(n)` pieces of n rows. The bands are H pieces of K rows "
+     "each. (Where H and K are equal it is right.)"),
+    *(
+        (f"the sentences taken for the heads{words}",
+         lambda heads, w_o, number=number: sum(
+             heads[i] @ w_o[i * heads.shape[3] : (i + 1) * heads.shape[3]]
+             for i in range(number(heads))),
+         "The first axis of heads are the sentences, and a loop over `heads` runs along it. Head i "
+         "is heads[:, i].")
+        for words, number in (
+            ("", lambda heads: min(heads.shape[:2])),
+            (", as many as there are heads", lambda heads: heads.shape[1]),
+            (", all of them", lambda heads: len(heads)),
+        )
+    ),
+    ("heads and words taken for each other", lambda heads, w_o: sum(
+        heads[:, :, i] @ w_o[i * heads.shape[3] : (i + 1) * heads.shape[3]]
+        for i in range(heads.shape[2])),
+     "The axes are (B, H, T, K): the second are the heads, the third the words."),
 )  # fmt: skip
 
 # 7.6 multi-head attention, as a function
@@ -1178,14 +1245,14 @@ def _far_apart() -> tuple[Tensor, ...]:
     return q, k, 10 * v[:, :4], torch.stack([first, first, ~first])
 
 
-def run_module(answer: Callable, d_model, n_heads, matrices, q, k, v, mask) -> Any:
+def run_module(answer: Callable, d_model, n_heads, _matrices, q, k, v, mask) -> Any:
     """What the module gives; in words, if that is another thing at each call, or in training."""
     inputs = (q, k, v) if mask is None else (q, k, v, mask)
     outputs = []
     for seed, training in enumerate((False, False, True), start=1):
         torch.default_generator.manual_seed(0)  # what else it has begins alike
         with torch.no_grad():
-            module = _with_matrices(answer(d_model, n_heads), matrices)
+            module = _with_matrices(answer(d_model, n_heads), _matrices)
             torch.default_generator.manual_seed(seed)  # then chance may differ
             outputs.append(module.train(training)(*inputs))
     output, again, in_training = outputs
@@ -1193,7 +1260,7 @@ def run_module(answer: Callable, d_model, n_heads, matrices, q, k, v, mask) -> A
         return "another output at each call"
     if _agree(output, in_training):
         return output
-    right = run_module(ManyHeads, d_model, n_heads, matrices, q, k, v, mask)
+    right = run_module(ManyHeads, d_model, n_heads, _matrices, q, k, v, mask)
     return "another output in training" if _agree(output, right) else output
 
 
@@ -1346,6 +1413,64 @@ class _RootOfKeys(ManyHeads):
         return super().weigh(scores * (d_k / scores.shape[-1]) ** 0.5, mask)
 
 
+def _through_attention(change: Callable) -> type:
+    """The module that leaves the rest to the book's `attention`, which looks at its arguments:
+    `change(self, q, k, v, mask)` gives what it is called with, in heads."""
+
+    def forward(self, q, k, v, mask=None):
+        return self.w_o(merge(attention(*change(self, q, k, v, mask))))
+
+    return _but(forward=forward)
+
+
+def _in_split(self: ManyHeads, q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, ...]:
+    parts = ((self.w_q, q), (self.w_k, k), (self.w_v, v))
+    return tuple(split(w(x), self.n_heads) for w, x in parts)
+
+
+def _one_length(self: ManyHeads, q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, ...]:
+    """All three cut as if keys and values had as many words as queries."""
+    parts = ((self.w_q, q), (self.w_k, k), (self.w_v, v))
+    cuts = (w(x).view(*q.shape[:2], self.n_heads, -1) for w, x in parts)
+    return tuple(one.transpose(1, 2) for one in cuts)
+
+
+class _OneLength(ManyHeads):
+    def forward(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None) -> Tensor:
+        if q.shape[1] != k.shape[1]:
+            raise RuntimeError("as `view` or `@` says it")
+        return super().forward(q, k, v, mask)
+
+
+def _no_mask(error: type) -> type:
+    def forward(self, q, k, v, mask=None):
+        if mask is None:
+            raise error("as None says it")
+        return ManyHeads.forward(self, q, k, v, mask)
+
+    return _but(forward=forward)
+
+
+def _more_axes(mask: Tensor | None, places: Sequence[int]) -> Tensor | None:
+    for place in places if mask is not None else ():
+        mask = mask.unsqueeze(place)
+    return mask
+
+
+def _only_on(**where: int) -> type:
+    """The module that hides in one head or in one sentence alone."""
+    axis, place = (1, where["head"]) if "head" in where else (0, where["sentence"])
+
+    def weigh(self, scores, mask):
+        full = mask.expand_as(scores).clone()
+        kept = full.select(axis, place).clone()
+        full[:] = True
+        full.select(axis, place).copy_(kept)
+        return ManyHeads.weigh(self, scores, full)
+
+    return _but(weigh=weigh)
+
+
 class _Low(ManyHeads):
     def weigh(self, scores: Tensor, mask: Tensor) -> Tensor:
         return scores.masked_fill(~mask, -100.0).softmax(-1)
@@ -1427,10 +1552,11 @@ MODULE_MISTAKES = mistakes(
      ),
      "The hidden keys had their share, exp(0) = 1, before it was struck out, so what is left sums "
      "to less than one. Hide the scores with minus infinity."),
-    ("the mask after the softmax, and what is left shared out again",
+    ("the mask after the softmax, and what is left shared out again; or -100 added, and struck out",
      _but(weigh=lambda self, scores, mask: _shares(scores.softmax(-1) * mask).nan_to_num()),
      "With a pencil this is right. In floating point a hidden key with a far higher score leaves "
-     "nothing to share. Hide the scores before the softmax."),
+     "nothing to share. Hide the scores before the softmax, and with minus "
+     "infinity."),
     ("exponentials of the scores as they are", _but(
         weigh=lambda self, scores, mask: _shares(
             scores.masked_fill(~mask, -math.inf).exp()).nan_to_num()),
@@ -1621,6 +1747,67 @@ MODULE_MISTAKES = mistakes(
     ("divided by the root of the number of keys", _RootOfKeys,
      "It is the width of a head's queries and keys, d_k, that makes dot products large, not how "
      "many keys there are."),
+    *(
+        (f"an axis put into the mask, {words}{how}", wrong,
+         "A mask with two axes, (T, S), broadcasts as it is, and one with four has all its axes: "
+         "put none into it.")
+        for words, places in (
+            ("behind the first", (1,)),
+            ("in front", (0,)),
+        )
+        for how, wrong in (
+            ("", _forward(lambda q, k, v, mask, places=places: (
+                q, k, v, _more_axes(mask, places)))),
+            (", and handed to `attention`", _through_attention(
+                lambda self, q, k, v, mask, places=places: (
+                    *_in_split(self, q, k, v), _more_axes(mask, places)))),
+        )
+    ),
+    ("one length for queries and keys", _OneLength,
+     "It raises an error wherever T and S differ: `q` has T words, `k` and `v` have S. Whose "
+     "length does each `view` and `reshape` name?"),
+    ("one length for queries and keys, in a view with -1", _through_attention(
+        lambda self, q, k, v, mask: (*_one_length(self, q, k, v), mask)),
+     "`q` has T words, `k` and `v` have S. A view to (B, T, H, -1) makes the keys wider where it "
+     "does not fail: name the length of each."),
+    *(
+        (f"no mask, and an error{words}", _no_mask(error),
+         "`mask` may be left out. Then it is None, which is no tensor, and every query may attend "
+         "to every key.")
+        for words, error in (("", TypeError), (" of an attribute", AttributeError))
+    ),
+    ("the mask on the first head alone", _only_on(head=0), "The mask holds for all heads."),
+    ("the mask on the last head alone", _only_on(head=-1), "The mask holds for all heads."),
+    ("the mask on the first sentence alone", _only_on(sentence=0),
+     "The mask holds for all sentences."),
+    *(
+        (f"q for the keys and the values{how}", wrong,
+         "Keys are w_k(k) and values w_v(v): `k` and `v` may be other words than `q`, and more of "
+         "them.")
+        for how, wrong in (
+            (", and a mask that does not fit passed over", _forward(lambda q, k, v, mask: (
+                q, q, q, None if mask is None or mask.shape[-1] != q.shape[1] else mask))),
+            ("", _forward(lambda q, k, v, mask: (q, q, q, mask))),
+            (", and handed to `attention`", _through_attention(
+                lambda self, q, k, v, mask: (*_in_split(self, q, q, q), mask))),
+        )
+    ),
+    *(
+        (f"-{n} added in place of minus infinity", _but(
+            weigh=lambda self, s, mask, n=n: (s - n * ~mask).softmax(-1)),
+         "What is added is finite: a query that may attend to nothing then looks at the hidden "
+         "keys, and should find zeros." + more)
+        for n, more in (
+            (10, " And scores may be far apart: what is hidden keeps a share."),
+            (100, " And scores may be 200 apart: what is hidden keeps a share."),
+            (200, " And scores may be 200 apart: what is hidden keeps a share."),
+            (1000, ""),
+            (10000, ""),
+        )
+    ),
+    ("-200 added in place of minus infinity, and struck out after",
+     _but(weigh=lambda self, s, mask: (s - 200 * ~mask).softmax(-1) * mask),
+     "Scores may be 200 apart: what is hidden takes its share before it is struck out."),
 )  # fmt: skip
 
 
@@ -1701,7 +1888,10 @@ def _favourite_mistakes() -> list[tuple[str, list[str], str]]:
     for said in itertools.product(("one", "two", "some", "all"), repeat=3):
         reasons = zip((1, 2, 64), said, FAVOURITES, (NARROW_ONE, NARROW_TWO, WIDE), strict=True)
         wrong = [(d_k, word, why[word]) for d_k, word, right, why in reasons if word != right]
-        if wrong:
+        if said == FAVOURITES[::-1]:
+            why = "The three words are right, from the widest head to the narrowest. d_k = 1 comes "
+            rows.append(("the other order", list(said), f"{why}first, and 64 last."))
+        elif wrong:
             name = ", ".join(f'"{word}" for d_k = {d_k}' for d_k, word, _ in wrong)
             rows.append((name, list(said), " ".join(why for *_, why in wrong)))
     return rows
@@ -1753,7 +1943,9 @@ def _in_heads(
 
 def in_heads_cases() -> list[tuple]:
     cases = []
-    for seed, (b, t, s, d, h) in enumerate(((2, 3, 5, 12, 3), (1, 4, 3, 8, 2), (3, 1, 4, 6, 2))):
+    for seed, (b, t, s, d, h) in enumerate(
+        ((2, 3, 5, 12, 3), (1, 4, 3, 8, 2), (3, 1, 4, 6, 2), (2, 4, 4, 6, 3))
+    ):
         q, k, v = (_numbers((b, n, d), 800 + 3 * seed + i, 1.5) for i, n in enumerate((t, s, s)))
         cases.append((q, k, v, h))
     return cases
@@ -1794,6 +1986,12 @@ def _one_view(*places: int) -> Callable[..., Tensor]:
         return merge(attend_split(*(c(x, n_heads) for c, x in zip(cuts, (q, k, v), strict=True))))
 
     return attend
+
+
+def _one_length_in_heads(q: Tensor, k: Tensor, v: Tensor, n_heads: int) -> Tensor:
+    if q.shape[1] != k.shape[1]:
+        raise RuntimeError("as `view` says it")
+    return in_heads(q, k, v, n_heads)
 
 
 IN_HEADS_MISTAKES = mistakes(
@@ -1908,6 +2106,9 @@ IN_HEADS_MISTAKES = mistakes(
     ("the heads added up",
      lambda q, k, v, n_heads: in_heads(q, k, v, n_heads).unflatten(-1, (n_heads, -1)).sum(-2),
      "The heads stand side by side, as wide together as the queries were."),
+    ("one length for queries and keys", _one_length_in_heads,
+     "It raises an error wherever T and S differ: `q` has T words, `k` and `v` have S. Whose "
+     "length does each `view` and `reshape` name?"),
 )  # fmt: skip
 
 
@@ -2099,7 +2300,9 @@ CUT_TEST_MISTAKES = mistakes(
      ),
      "The other words may be wrong. Compare all of them."),
     ("everything passes", lambda cut: True, "A test that says yes to everything tests nothing."),
-    ("nothing passes", lambda cut: False, "The right cuts must pass, however they are written."),
+    ("nothing passes", lambda cut: False,
+     "The right cuts must pass, however they are written. What do you compare with? A piece has "
+     "D / n_heads neighbouring entries, and the axes stand as in (B, n_heads, T, D / n_heads)."),
     ("yes and no exchanged", lambda cut: not cuts_right(cut),
      "True is for a right cut, False for a wrong one."),
     ("one word and two heads", _on(2, 1, 2, 6),
@@ -2128,6 +2331,14 @@ CUT_TEST_MISTAKES = mistakes(
         cut(torch.ones(2, 4, 6), 2), split(torch.ones(2, 4, 6), 2)
      ),
      "Where all numbers are equal, nobody sees which stands where. Give each a value of its own."),
+    ("only the sum of each head, or its numbers sorted", lambda cut: all(
+        torch.equal(cut(X_TEST, h).sum((2, 3)), split(X_TEST, h).sum((2, 3))) for h in (2, 4)),
+     "Sums and sorted numbers are the same in whatever order the numbers stood. Compare place by "
+     "place."),
+    ("only the sum of each of two heads", lambda cut: torch.equal(
+        cut(X_TEST, 2).sum((2, 3)), split(X_TEST, 2).sum((2, 3))),
+     "A sum is the same in whatever order its numbers stand. Compare place by place, and with "
+     "another number of heads."),
 )  # fmt: skip
 
 
@@ -2306,6 +2517,23 @@ GRADIENT_MISTAKES = mistakes(
         merge(last_gradients(heads, w_o, torch.ones_like(grad))[0]),
         last_gradients(heads, w_o, torch.ones_like(grad))[1]),
      "`grad` is what arrives from the loss. And the gradient of heads has the shape of heads."),
+    ("w_o not transposed on the way back",
+     _gradients(lambda one, heads, w_o, grad: split(grad @ w_o, heads.shape[1])),
+     "The heads went through w_o from H K to D. Their gradient comes back from D to H K, through "
+     "the transpose."),
+    ("w_o not transposed on the way back, where it is square",
+     _gradients(lambda one, heads, w_o, grad: (
+         split(grad @ w_o, heads.shape[1]) if w_o.shape[0] == w_o.shape[1] else one)),
+     "The heads went through w_o from H K to D. Their gradient comes back from D to H K, through "
+     "the transpose, also where both are equal."),
+    ("grad split among the heads, without w_o",
+     _gradients(lambda one, heads, w_o, grad: split(grad, heads.shape[1])),
+     "What comes back to a head has gone through its band of w_o: `grad` alone is the gradient "
+     "behind that product."),
+    ("the sum of grad for every entry of the heads",
+     _gradients(lambda one, heads, w_o, grad: (
+         grad.sum(-1)[:, None, :, None].expand_as(one))),
+     "An entry of a head went into output d with its own number of w_o: that is its slope."),
 )  # fmt: skip
 
 
@@ -2463,7 +2691,7 @@ def _rounds(times: int) -> Callable:
 NEIGHBOUR_MISTAKES = mistakes(
     ("left and right exchanged", _on_circle(1, -1),
      "Head 1 finds the word before, head 2 the word after. Were the keys moved and not the "
-     "queries? Then all is the other way round."),
+     "queries, or w_q and w_k returned in each other's place? Then all is the other way round."),
     ("both heads look back", _on_circle(-1, -1), "Head 2 has to find the word after."),
     ("both heads look ahead", _on_circle(1, 1), "Head 1 has to find the word before."),
     ("every word looks at itself", _on_circle(0, 0),
@@ -2473,8 +2701,8 @@ NEIGHBOUR_MISTAKES = mistakes(
      "The right words score highest, and the softmax is too even. Nothing keeps you from making "
      "the queries longer."),
     ("sure among few words, not among twelve", _on_circle(-1, 1, size=20.0),
-     "The more words, the closer the keys on the circle, and the smaller the lead of the right "
-     "one. Make the queries longer still."),
+     "The more words, the closer the keys, and the smaller the lead of the right one. Do they fill "
+     "the whole circle, or a part of it? And make the queries longer still."),
     ("the queries turned by one radian", _radian,
      "The next word's key stands 2 pi / length further on, and not one radian."),
     ("one query for all words", _same_query,

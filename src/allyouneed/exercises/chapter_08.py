@@ -18,11 +18,11 @@ from .pairs import combined
 from .pairs import pairs as two_slips
 from .suspects import rules, said_of, spoken
 
-# 8.1 by hand: five weights of the third word, first word hidden by padding, causal mask
+# 8.1 by hand: five weights of the third place, the first hidden by padding, causal mask
 
 HAND_MISTAKES = mistakes(
     ("no mask at all", [2 / 20, 1 / 20, 3 / 20, 4 / 20, 10 / 20],
-     "These are the weights of a word that sees all five places. It may see two of them."),
+     "These are the weights of a place that sees all five. It may see two of them."),
     ("the padding mask forgotten", [2 / 6, 1 / 6, 3 / 6, 0.0, 0.0],
      "The future is hidden, and that is right. The first place is padding: hide it as well."),
     ("the causal mask forgotten", [0.0, 1 / 18, 3 / 18, 4 / 18, 10 / 18],
@@ -41,9 +41,11 @@ HAND_MISTAKES = mistakes(
     ("the other triangle", [0.0, 0.0, 3 / 17, 4 / 17, 10 / 17],
      "A word sees itself and what comes before it. Here it sees itself and what comes after."),
     ("a triangle without its diagonal", [0.0, 1.0, 0.0, 0.0, 0.0],
-     "A word may see itself: up to and including that position."),
+     "A word may see itself: up to and including that position. (Or is that the row of the second "
+     "place?)"),
     ("one word of the future seen", [0.0, 1 / 8, 3 / 8, 4 / 8, 0.0],
-     "The third word sees up to the third place. The fourth is what it has to predict."),
+     "The third place, which holds the second word, sees up to itself. The fourth is the future. "
+     "(Were words counted, without the padding?)"),
     ("polarity inverted", [2 / 16, 0.0, 0.0, 4 / 16, 10 / 16],
      "These are the weights of what should be hidden."),
     ("exponentials that were not divided by their sum", [0.0, 1.0, 3.0, 0.0, 0.0],
@@ -60,7 +62,7 @@ HAND_MISTAKES = mistakes(
     ("only the places that are seen", [1 / 4, 3 / 4],
      "Asked for are five weights: a hidden place has one, too."),
     ("one word of the future seen, and the padding", [2 / 10, 1 / 10, 3 / 10, 4 / 10, 0.0],
-     "The third word sees up to the third place, and no padding."),
+     "The third place sees up to itself, and no padding."),
     ("a triangle without its diagonal, and the padding seen", [2 / 3, 1 / 3, 0.0, 0.0, 0.0],
      "A word may see itself, and it may see no padding."),
     ("the places the other way round", [0.0, 3 / 4, 1 / 4, 0.0, 0.0],
@@ -111,7 +113,7 @@ def _row(seen: tuple[int, ...] = (1, 2), share: str = "of what is seen") -> list
 HAND_SLIPS = [
     ("the padding seen", {"seen": (0, 1, 2)}, "The first place is padding."),
     ("the future seen", {"seen": (1, 2, 3, 4)}, "The fourth and fifth places are the future."),
-    ("one word of the future seen", {"seen": (1, 2, 3)}, "The third word sees up to itself."),
+    ("one word of the future seen", {"seen": (1, 2, 3)}, "The third place sees up to itself."),
     ("the other triangle", {"seen": (2, 3, 4)}, "The past is seen, not the future."),
     ("a triangle without its diagonal", {"seen": (1,)}, "A word sees itself."),
     ("the mask after the softmax", {"share": "of all"},
@@ -519,6 +521,14 @@ BUFFER_MISTAKES = mistakes(
      "The buffer is filled from its first place on. What is free stands at its end."),
     ("two places too few", _in_buffer(lambda s, i, filled: s < filled + i - 1),
      "Up to and including its own position, `filled` + i: a new token sees itself."),
+    ("rows for all places of the buffer, columns for the filled ones",
+     lambda filled, new, size: _square(size).tril()[:, : filled + new],
+     "A row for each *new* token, a column for each place of the buffer: (new, size)."),
+    ("a square of the filled part", lambda filled, new, size: _square(filled + new).tril(),
+     "Only the new tokens ask, and they look at the whole buffer: (new, size)."),
+    ("rows for the free places as well",
+     lambda filled, new, size: _square(size).tril()[filled:],
+     "There are `new` rows, from place `filled` on: behind them nobody asks."),
 )  # fmt: skip
 
 # 8.4 weights under a mask, four axes
@@ -791,6 +801,36 @@ WEIGHTS_MISTAKES = mistakes(
          scores, mask & _square(scores.shape[-1]).tril()[: scores.shape[-2]]
      ),
      "Which keys may be seen is for the given mask to say. Here a causal one was added."),
+    *(
+        (f"an axis put into the mask, {words}", wrong,
+         "The mask broadcasts as it is: (T, S) holds for all sentences and heads, and (B, 1, 1, S) "
+         "has its axes. With another in it, T meets B or H.")
+        for words, wrong in (
+            ("behind the first", lambda scores, mask: masked_weights(scores, mask.unsqueeze(1))),
+            ("with [:, None, :]", lambda scores, mask: masked_weights(scores, mask[:, None, :])),
+            ("two behind the first",
+             lambda scores, mask: masked_weights(scores, mask[:, None, None])),
+            ("in front", lambda scores, mask: masked_weights(scores, mask[None])),
+            ("two in front", lambda scores, mask: masked_weights(scores, mask[None, None])),
+        )
+    ),
+    *(
+        (f"the logarithms of the weights{words}",
+         lambda scores, mask, end=end: end(
+             _hidden(scores, mask, -math.inf).log_softmax(-1), mask),
+         "Weights are shares of one: `softmax`, not `log_softmax`, and no logarithm behind it.")
+        for words, end in (
+            (", NaN and minus infinity made numbers", lambda logs, mask: logs.nan_to_num(0.0)),
+            (", zeros for what is hidden", lambda logs, mask: logs.masked_fill(~mask, 0.0)),
+        )
+    ),
+    ("zeros for all where one query may look at nothing",
+     lambda scores, mask: masked_weights(scores, mask) * mask.any(-1).all(),
+     "Each query is asked for itself: one row is empty, and the others have their weights."),
+    ("zeros for all queries of a table where one may look at nothing",
+     lambda scores, mask: masked_weights(scores, mask)
+        * mask.any(-1, keepdim=True).expand(*scores.shape[:-1], 1).all(-2, keepdim=True),
+     "Each query is asked for itself: one row is empty, and the others have their weights."),
 )  # fmt: skip
 
 
@@ -879,6 +919,13 @@ def _window(scores: Tensor, tokens: Tensor, pad: int) -> Tensor:
     return _two_steps(scores, tokens, pad)
 
 
+def _hardly(scores: Tensor, tokens: Tensor, pad: int) -> Tensor:
+    """All to the highest of the scores that may be seen."""
+    weights = decoder_weights(scores, tokens, pad)
+    first = nn.functional.one_hot(weights.argmax(-1), weights.shape[-1])
+    return first * (weights.sum(-1, keepdim=True) > 0).to(scores.dtype)
+
+
 RIGHT_WEIGHTS: dict[str, Callable] = {
     "right": decoder_weights,
     "right, hidden in two steps": _two_steps,
@@ -909,6 +956,10 @@ ALL_WEIGHTS = {
     "-100 in place of minus infinity": _decoder(hide="not low enough"),
     "NaN where nothing may be seen": _decoder(hide="nan"),
     "the softmax over the queries": _decoder(hide="queries"),
+    "all to the highest score": lambda scores, tokens, pad: _hardly(scores, tokens, pad),
+    "equal shares where all scores are below ten": lambda scores, tokens, pad: decoder_weights(
+        scores * (scores.abs().max() >= 10), tokens, pad
+    ),
     "scores divided once more": lambda scores, tokens, pad: decoder_weights(
         scores / scores.shape[-1] ** 0.5, tokens, pad
     ),
@@ -969,6 +1020,11 @@ WEIGHTS_WHY = {
     "NaN where nothing may be seen":
         "A row with nothing to see gets NaN. It shows with a padding in front.",
     "the softmax over the queries": "Columns sum to one in place of rows. It shows with two words.",
+    "all to the highest score":
+        "The highest score gets everything, as with scores that are hundreds apart. It shows where "
+        "scores differ by about 1.",
+    "equal shares where all scores are below ten":
+        "Small scores count as equal. It shows where scores differ by about 1, and none is large.",
     "scores divided once more":
         "Scores are divided by the root of T. It shows with two words whose scores differ by "
         "about 1.",
@@ -1133,7 +1189,59 @@ MASKS_TEST_MISTAKES = mistakes(
      "The rows of paddings are like any others: they look at the words before them."),
     ("no causal mask asked for", _masks_compared(right=_decoder(diagonal=5)),
      "A decoder sees no future: right weights have both masks."),
+    ("no scores of about 1", _masks_compared(sizes=(300.0,)),
+     "Where scores are hundreds apart, the highest takes all, and nobody sees how the rest is "
+     "shared. Try scores of about 1 as well."),
+    ("the last row alone, and small scores",
+     _masks_compared(sizes=(1.0,), look=lambda w, tokens: w[:, :, -1]),
+     "The last row sees all of its past: there the causal mask hides nothing. Compare all rows, "
+     "and try scores of some hundreds."),
+    ("the first row alone", _masks_compared(look=lambda w, tokens: w[:, :, :1]),
+     "The first row sees itself alone. Compare all rows."),
+    ("the hidden places alone, and NaN let through",
+     _masks_compared(look=lambda w, tokens: _future(w, tokens) + _padding(w, tokens),
+                     same=lambda a, b: not (a - b).abs().sum() > 1e-6),
+     "What is hidden gets nothing: good. But what do the others get? And NaN is not greater than "
+     "anything: ask whether all is near, not whether something is off."),
+    *(
+        (f"the sums of the rows alone, of one sentence without padding{words}",
+         _masks_compared([[1, 2, 3, 4]], 0, heads=heads, sizes=sizes,
+                         look=lambda w, tokens: w.sum(-1)),
+         "A row can sum to one and look at the wrong places. And take sentences with padding.")
+        for words, heads, sizes in (
+            ("", 2, (1.0, 300.0)),
+            (", and small scores", 2, (1.0,)),
+        )
+    ),
+    ("the sums of the rows alone, and small scores",
+     _masks_compared(sizes=(1.0,), look=lambda w, tokens: w.sum(-1)),
+     "A row can sum to one and look at the wrong places."),
 )  # fmt: skip
+
+
+def _kind_of_test(
+    cases: Sequence[Case], got: Sequence[Any], want: Sequence[Any]
+) -> tuple[str, str] | None:
+    """Tests that have a name whatever they have drawn: what compares numbers, and lets pass all
+    that goes wrong above the last row; and what lets pass only what small scores show."""
+    said = {name: one for (name,), one in zip(cases, got, strict=True)}
+    above = "no causal mask", "the triangle one place too far"
+    numbers = "no padding mask", "scores divided once more", "the first head's weights for all"
+    small = "equal shares where all scores are below ten"
+    passed = {name for name, one in said.items() if one is True}
+    if not passed >= {*RIGHT_WEIGHTS}:
+        return None
+    if passed >= {*above} and not passed & {*numbers}:
+        name = "the last row alone"
+    elif small in passed and passed <= {*RIGHT_WEIGHTS, small, "all to the highest score"}:
+        name = "no scores of about 1"
+    else:
+        return None
+    return next((known.name, known.why) for known in MASKS_TEST_MISTAKES if known.name == name)
+
+
+WEIGHTS_RULES = rules(RIGHT_WEIGHTS, WEIGHTS_WHY)
+WEIGHTS_JUDGED = WEIGHTS_RULES.named
 
 
 # 8.6 predict: which test finds which mistake
@@ -1244,7 +1352,7 @@ def run_module(
     answer: type,
     d_model: int,
     n_heads: int,
-    matrices: Tensor,
+    _matrices: Tensor,
     q: Tensor,
     k: Tensor,
     v: Tensor,
@@ -1252,7 +1360,7 @@ def run_module(
 ) -> dict[str, Any] | None:
     """Build the class, give it these matrices, and run it forwards and backwards."""
     net = answer(d_model, n_heads)
-    for name, matrix in zip(("w_q", "w_k", "w_v", "w_o"), matrices, strict=True):
+    for name, matrix in zip(("w_q", "w_k", "w_v", "w_o"), _matrices, strict=True):
         layer = getattr(net, name, None)
         weight = getattr(layer, "weight", None)
         biased = getattr(layer, "bias", None) is not None
@@ -1489,6 +1597,37 @@ class _LowestStruck(MaskedMultiHeadAttention):
 class _LowNoEmpty(MaskedMultiHeadAttention):
     def share(self, scores, mask):
         return scores.masked_fill(~mask, -100.0).softmax(-1) * mask.any(-1, keepdim=True)
+
+
+class _OneLength(MaskedMultiHeadAttention):
+    def forward(self, q, k, v, mask):
+        if q.shape[1] != k.shape[1]:
+            raise RuntimeError("as `view` or `@` says it")
+        return super().forward(q, k, v, mask)
+
+
+def _adding(number: float) -> type:
+    return _changed_module(share=lambda self, scores, mask: (scores - number * ~mask).softmax(-1))
+
+
+def _only_on(**where: int) -> type:
+    """The module that hides in one head or in one sentence alone."""
+    axis, place = (1, where["head"]) if "head" in where else (0, where["sentence"])
+
+    def share(self, scores, mask):
+        full = torch.ones_like(scores).bool()
+        full.select(axis, place).copy_(mask.expand_as(scores).select(axis, place))
+        return MaskedMultiHeadAttention.share(self, scores, full)
+
+    return _changed_module(share=share)
+
+
+def _none_if_one_is_empty(among: Callable[[Tensor], Tensor]) -> type:
+    def share(self, scores, mask):
+        some = mask.expand_as(scores).any(-1, keepdim=True)
+        return MaskedMultiHeadAttention.share(self, scores, mask) * among(some)
+
+    return _changed_module(share=share)
 
 
 class _ByHeads(MaskedMultiHeadAttention):
@@ -1936,6 +2075,33 @@ MODULE_MISTAKES = mistakes(
     ("the best key alone", _Hard,
      "A hard choice: the best key gets all. A softmax gives every key that may be seen its share, "
      "and has a gradient."),
+    ("an axis put into the mask, in front", _changed_module(forward=lambda self, q, k, v, mask: (
+        MaskedMultiHeadAttention.forward(self, q, k, v, mask[None]))),
+     "The mask broadcasts as it is: (T, S) holds for all sentences and heads, and one of four axes "
+     "has all of them."),
+    ("one length for queries and keys", _OneLength,
+     "It raises an error wherever T and S differ: `q` has T words, `k` and `v` have S. Whose "
+     "length does each `view` and `reshape` name?"),
+    ("the mask on the first head alone", _only_on(head=0), "The mask holds for all heads."),
+    ("the mask on the last head alone", _only_on(head=-1), "The mask holds for all heads."),
+    ("the mask on the first sentence alone", _only_on(sentence=0),
+     "The mask holds for all sentences."),
+    *(
+        (f"zeros for all{words} where one query may look at nothing", _none_if_one_is_empty(among),
+         "Each query is asked for itself, in each head: one row is empty, and the others have "
+         "their weights.")
+        for words, among in (
+            ("", lambda some: some.all()),
+            (" queries of a head", lambda some: some.all(2, keepdim=True)),
+            (" heads of a query", lambda some: some.all(1, keepdim=True)),
+        )
+    ),
+    *(
+        (f"-{n} added in place of minus infinity", _adding(n),
+         "What is added is finite: a query that may attend to nothing then looks at the hidden "
+         "keys, and should find zeros." + " And scores may be 300 apart." * (n < 1000))
+        for n in (100, 1000, 10000)
+    ),
 )  # fmt: skip
 
 
@@ -1984,7 +2150,10 @@ def _order_mistakes() -> list[tuple[str, list[bool], str]]:
             for (name, (moves, why)), one in zip(ORDERS.items(), said, strict=True)
             if one != moves
         ]
-        if wrong:
+        if len(wrong) == len(ORDERS):
+            why = "True is for an output that moves, False for one that stays. Did you ask whether "
+            rows.append(("all six the other way round", list(said), why + "it stays the same?"))
+        elif wrong:
             rows.append(
                 (
                     ", and ".join(name for name, _ in wrong),
@@ -2056,6 +2225,13 @@ DECODER_BUT = [
 
 def _seen(tokens: Tensor, pad: int) -> Tensor:
     return (tokens != pad)[:, None, None, :] & _square(tokens.shape[1]).tril()
+
+
+def _as_they_are(scores: Tensor, tokens: Tensor, pad: int) -> Tensor:
+    """The mask from the tokens' two axes, or from three: it fits where one meets the heads."""
+    if len(tokens) != 1:
+        raise RuntimeError("as broadcasting says it")
+    return decoder_weights(scores, tokens, pad)
 
 
 DECODER_MISTAKES = mistakes(
@@ -2209,6 +2385,14 @@ DECODER_MISTAKES = mistakes(
      "`softmax` takes care of that."),
     ("a position sees neither itself nor the one before it", _decoder(diagonal=-2),
      "`range(t + 1)`, or `tril()`: up to the position itself."),
+    ("too few axes in the padding mask",
+     lambda scores, tokens, pad: _as_they_are(scores, tokens, pad),
+     "Shapes are broadcast from the right: without an axis for the heads and one for the queries "
+     "B meets T or H. That is an error where they differ, and hides other words where they agree."),
+    ("zeros for all where one query may look at nothing",
+     lambda scores, tokens, pad: decoder_weights(scores, tokens, pad)
+        * _seen(tokens, pad).any(-1).all(),
+     "Each query is asked for itself: one row is empty, and the others have their weights."),
 )  # fmt: skip
 
 
@@ -2517,8 +2701,9 @@ def _beside_the_words(
 
 
 COPY_MISTAKES = mistakes(
-    ("each place sees itself alone", _copying(lambda j, n: [n + j], lambda j, n: [2 * n + j]),
-     "That writes again what was read last. The first to be written, at the separator, is word 0."),
+    ("each place writes its own word", _copying(lambda j, n: [n + j], lambda j, n: [2 * n + j]),
+     "That writes again what was read last: a place has to write the word that comes behind it. "
+     "The first to be written, at the separator, is word 0."),
     ("the label seen", _copying(lambda j, n: [n + j + 1], lambda j, n: [2 * n + j + 1]),
      "The place to the right is the one that is asked for: it is not there yet when one writes. "
      "Look for the word where it stood before."),
@@ -2684,7 +2869,9 @@ EXERCISES = [
         mistakes=MASKS_TEST_MISTAKES,
         probe=run_masks_test,
         together=spoken,
-        invariants=rules(RIGHT_WEIGHTS, WEIGHTS_WHY),
+        invariants=Family(
+            lambda *case: _kind_of_test(*case) or WEIGHTS_JUDGED(*case), WEIGHTS_RULES
+        ),
     ),
     Exercise(
         number="8.6",

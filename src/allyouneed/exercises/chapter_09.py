@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from .compare import kind, same
-from .core import Case, Exercise, Family, Invariant, Mistake, mistakes
+from .core import Case, Exercise, Family, Invariant, Mistake, Naming, mistakes
 from .faults import changed
 from .pairs import combined
 from .predictions import SIGNS, items
@@ -82,10 +82,10 @@ HAND_MISTAKES = mistakes(
      [(math.sin, math.cos)[j % 2](10 / 10000 ** (j / 8)) for j in range(8)],
      "Each entry has an angle of its own here. Sine and cosine of a pair have the same: entry 2i + "
      "1 has the exponent 2i / d_model as well."),
-    ("the number of the even entry taken for i",
+    ("exponent 4i in place of 2i",
      pairs([10 / 10000 ** (4 * i / 8) for i in range(4)]),
-     "The entries 0, 2, 4, 6 are 2i already: the divisors are 1, 10, 100 and 1000, not 1, 100, "
-     "10000 and so on."),
+     "The entries 0, 2, 4, 6 are 2i already, and the exponent is 2i / 8, not 2i / 4: the divisors "
+     "are 1, 10, 100 and 1000, not 1, 100, 10000 and so on."),
     ("slowest hand first", pairs(HANDS[::-1]),
      "The numbers are right, their order is not: hand 0 is the quickest, with the angle 10."),
     ("the row for d_model = 4, twice", pairs([10.0, 0.1, 10.0, 0.1]),
@@ -388,6 +388,35 @@ PLACES_MISTAKES = mistakes(
     ("exponent i in the table",
      _nearest(table=lambda length, d_model: waves(angles(length, d_model, lambda i, d: i / d))),
      "Hand i has the speed 10000^(-2i / D). `sinusoids` has it so."),
+    *(
+        (f"the slowest hand alone, {words}",
+         lambda rows, of=of: of(rows).clamp(0, 999),
+         "The slowest hand is not round in 999 positions. But from one to the next it moves far "
+         "less than the noise.")
+        for words, of in (
+            ("from 0 to 999", _one_hand(-1)),
+            ("its angle from -pi to pi, from 0 to 999", _signed_hand(-1)),
+        )
+    ),
+    ("the second half of the entries looked up in the table",
+     lambda rows: _nearest(slice(rows.shape[1] // 2, None))(rows),
+     "From one position to the next the slow hands move less than the noise. Compare whole rows."),
+    ("one place in all products", _nearest(read=lambda products: products.argmax()),
+     "`argmax()` without an axis counts through the whole table of products. Each row has a "
+     "position of its own: along which axis are the 1,000?"),
+    ("one place in all distances", lambda rows: torch.cdist(
+        rows.double(), sinusoids(1000, rows.shape[1]).double()).argmin(),
+     "`argmin()` without an axis counts through the whole table of distances. Each row has a "
+     "position of its own: along which axis are the 1,000?"),
+    *(
+        (f"the first row that is within {tolerance} everywhere",
+         lambda rows, tolerance=tolerance: (
+             (sinusoids(1000, rows.shape[1]) - rows[:, None]).abs() <= tolerance
+         ).all(-1).int().argmax(1),
+         "The noise is larger than that, and where no row is near enough, `argmax` gives 0. Take "
+         "the nearest.")
+        for tolerance in (0.01, 0.02)
+    ),
 )  # fmt: skip
 
 
@@ -447,7 +476,7 @@ def _placed(
         pos = start + torch.arange(length, dtype=torch.float64)[:, None]
         pos = pos / length if share else pos
         j = torch.arange(D, dtype=torch.float64)
-        of = {False: j - j % 2, True: j, "odd": j - j % 2 + 1}[own]
+        of = {False: j - j % 2, True: j, "odd": j - j % 2 + 1, "next": j + j % 2}[own]
         angle = pos / base ** (power * of / D)
         even, other = angle[:, 0::2].sin(), angle[:, 1::2]
         other = {"cos": other.cos(), "sin": other.sin(), "0": 0 * other}[odd]
@@ -494,8 +523,8 @@ PLACED_SLIPS = [
     ("words and positions multiplied", {"factor": "product"}, "The positions are added."),
     ("positions counted from 1", {"start": 1}, "Positions count from 0."),
     ("exponent i instead of 2i", {"power": 0.5}, "i counts the pairs, and the exponent is 2i / D."),
-    ("the number of the even entry taken for i", {"power": 2.0},
-     "The entries 0, 2, 4, ... already are 2i. The exponent is entry / D."),
+    ("exponent 4i in place of 2i", {"power": 2.0},
+     "The entries 0, 2, 4, ... already are 2i. (Or does D / 2 stand below the line?)"),
     ("multiplied by the power instead of divided", {"power": -1.0}, "Later hands are slower."),
     ("base 1000", {"base": 1000.0}, "The base of the powers is 10000, with four zeros."),
     ("the odd entry's angle for both", {"own": "odd"},
@@ -521,6 +550,8 @@ def _with_angles(turned: Callable[[int, int], Tensor]) -> Callable[[Tensor], Ten
 
 
 PLACED_MISTAKES = mistakes(
+    ("the cosine of the next hand's angle", _placed(own="next"),
+     "Sine and cosine of a pair share one angle: entry 2i + 1 has the exponent 2i / D, too."),
     *changed(PLACED_FAULTS, _placed),
     *((name, _placed(**change), why) for name, change, why in PLACED_SLIPS),
     *combined(_placed, [*PLACED_SLIPS, *PLACED_LEFT], but=PLACED_BUT),
@@ -709,7 +740,8 @@ EMBED_MISTAKES = mistakes(
     ("subtracted instead of added", mixed(lambda word, place, root: word * root - place),
      "The positions are added to the words, with a plus sign."),
     ("the first sentence alone", mixed(lambda word, place, root: word[0] * root + place),
-     "The sum is right for the first sentence. Return the whole batch, (B, T, D)."),
+     "It is right for the first sentence, (T, D), and gives no other. It shows with two different "
+     "sentences, and in the shape."),
     ("positions counted on through the batch",
      lambda tokens, embedding, table: (
          embedding[tokens] * embedding.shape[1] ** 0.5
@@ -896,6 +928,14 @@ EMBED_TEST_MISTAKES = mistakes(
      "In (9.5) it is the words that have the factor."),
     ("positions from 1 asked for", _embeds_compared(right=_wrong("positions counted from 1")),
      "Positions count from 0: the first word gets the first row."),
+    ("equal sentences, and the shape not compared", _embeds_compared(
+        _given(tokens=[[4, 1, 7], [4, 1, 7]]), same=lambda a, b: torch.allclose(a, b, atol=1e-4)),
+     "Where all sentences are the same, one may stand for the others, and broadcasting lets it. "
+     "Draw the ids, and compare shapes, too."),
+    ("one sentence, and the shape not compared", _embeds_compared(
+        _given(B=1), same=lambda a, b: torch.allclose(a, b, atol=1e-4)),
+     "Whether the next sentence begins at position 0 again is not seen. Take two, and compare "
+     "shapes, too: broadcasting lets what has no axis for the sentences stand for them."),
 )  # fmt: skip
 
 # 9.5 the matrix of a step
@@ -933,13 +973,15 @@ STEP_CASES = [(1, 4), (3, 8), (-2, 6), (1, 2)]
 NEIGHBOURS = mistakes(
     ("the transposed matrix, a step back", lambda k, d_model: step_matrix(k, d_model).T,
      "It rotates the other way and leads from p to p - k. With the row on the left, as in PE[p] R, "
-     "the minus sign stands in the upper right quarter. (For columns, in the lower left.)"),
+     "the minus sign stands in the upper right quarter. (For columns, in the lower left. And with "
+     "the cosines first, it would be the other one: here the sines come first.)"),
     ("exponent i instead of 2i",
      lambda k, d_model: turned(step_angles(k, d_model, lambda i, d: i / d)),
      "The hands turn at the speeds of the sinusoids, 10000^(-2i/d_model), with i counting hands."),
-    ("the number of the even column taken for i",
+    ("exponent 4i in place of 2i",
      lambda k, d_model: turned(step_angles(k, d_model, lambda i, d: 4 * i / d)),
-     "The columns 0, 2, 4, ... already are 2i. The exponent is column / d_model."),
+     "i counts hands. Either it was the number of an even column, which is 2i already, or d_model "
+     "/ 2 stands below the line in place of d_model."),
     ("the same angle for every hand",
      lambda k, d_model: turned(step_angles(k, d_model, lambda i, d: 0 * i)),
      "Each hand has its own speed: hand i turns by k / 10000^(2i/d_model)."),
@@ -1049,8 +1091,8 @@ STEP_SLIPS = [
     ("both sines with a minus", {"signs": (-1, -1)}, "One of the two sines has a plus."),
     ("exponent i instead of 2i", {"exponent": lambda i, d: i / d},
      "The speeds are 10000^(-2i/d_model), with i counting hands."),
-    ("the number of the even column taken for i", {"exponent": lambda i, d: 4 * i / d},
-     "The columns 0, 2, 4, ... already are 2i. The exponent is column / d_model."),
+    ("exponent 4i in place of 2i", {"exponent": lambda i, d: 4 * i / d},
+     "The columns 0, 2, 4, ... already are 2i. (Or does d_model / 2 stand below the line?)"),
     ("the same angle for every hand", {"exponent": lambda i, d: 0 * i},
      "Each hand has its own speed: hand i turns by k / 10000^(2i/d_model)."),
     ("hands counted from 1", {"exponent": lambda i, d: 2 * (i + 1) / d},
@@ -1084,6 +1126,13 @@ def _full_quarters(k: int, d_model: int) -> Tensor:
     angle = step_angles(k, d_model).expand(d_model // 2, -1)
     sin, cos = angle.sin(), angle.cos()
     return torch.cat([torch.cat([cos, -sin], dim=1), torch.cat([sin, cos], dim=1)]).float()
+
+
+def _sines_across(k: int, d_model: int) -> Tensor:
+    angle = step_angles(k, d_model)
+    sin, cos = angle.sin().diag(), angle.cos().diag()
+    halves = torch.cat([cos, -sin.flip(1)], dim=1), torch.cat([sin.flip(0), cos], dim=1)
+    return torch.cat(halves).float()
 
 
 STEP_BUT = [
@@ -1127,21 +1176,34 @@ STEP_MISTAKES = [
          "Rows and columns both have the new order: what goes in is in halves, as what comes out."),
         ("the last hand 10000 times slower", _step(exponent=lambda i, d: i / max(d / 2 - 1, 1)),
          "The exponent is 2i / d_model. It does not reach 1."),
+        ("the sines on the anti-diagonal", _sines_across,
+         "Hand i has entries i and d_model / 2 + i. On the anti-diagonal i meets d_model - 1 - i, "
+         "the cosine of another hand."),
+        ("neighbours paired, and the order turned round", lambda k, d_model: (
+            lambda order: step_matrix(k, d_model)[order][:, order])(
+                torch.arange(d_model).view(2, -1).T.flatten()),
+         "Row j of the new matrix is that of the paper's entry order[j]: the even entries come "
+         "first, 0, 2, 4, ..., then the odd ones. The inverse order deals the halves out in "
+         "turns."),
         *combined(_step, STEP_SLIPS, but=STEP_BUT),
     ),
 ]  # fmt: skip
 
 
-def _too_quick(
-    cases: Sequence[Case], got: Sequence[Any], want: Sequence[Any]
-) -> tuple[str, str] | None:
+def _too_quick(bank: Sequence[Mistake]) -> Naming:
     """The power on the wrong side, where large angles have lost their last digits."""
-    known = next(m for m in STEP_MISTAKES if m.name.startswith("multiplied by the power"))
-    for case, R in zip(cases, got, strict=True):
-        wrong = known.wrong(*case)
-        if not isinstance(R, Tensor) or R.shape != wrong.shape or not same(R, wrong, 0.0, 0.02):
-            return None
-    return known.name, known.why
+    known = next(m for m in bank if m.name.startswith("multiplied by the power"))
+
+    def named(
+        cases: Sequence[Case], got: Sequence[Any], want: Sequence[Any]
+    ) -> tuple[str, str] | None:
+        for case, R in zip(cases, got, strict=True):
+            wrong = known.wrong(*case)
+            if not isinstance(R, Tensor) or R.shape != wrong.shape or not same(R, wrong, 0.0, 0.02):
+                return None
+        return known.name, known.why
+
+    return named
 
 
 def turns_and_nothing_else(output: Tensor, k: int, d_model: int) -> bool:
@@ -1199,8 +1261,8 @@ ROTATE_SLIPS = [
     ("the entries of each pair exchanged", {"layout": "exchanged"},
      "a cos - b sin belongs first."),
     ("exponent i instead of 2i", {"exponent": lambda i, d: i / d}, "The exponent is 2i / D."),
-    ("the number of the even entry taken for i", {"exponent": lambda i, d: 4 * i / d},
-     "The entries 0, 2, 4, ... already are 2i."),
+    ("exponent 4i in place of 2i", {"exponent": lambda i, d: 4 * i / d},
+     "The entries 0, 2, 4, ... already are 2i. (Or does D / 2 stand below the line?)"),
     ("the same angle for every pair", {"exponent": lambda i, d: 0 * i},
      "Each pair has its own speed."),
     ("pairs counted from 1", {"exponent": lambda i, d: 2 * (i + 1) / d}, "i counts from 0."),
@@ -1292,9 +1354,10 @@ ROTATE_MISTAKES = mistakes(
     ("exponent i instead of 2i",
      lambda x: turn(x, angles(*x.shape[1:], exponent=lambda i, d: i / d)),
      "i counts the pairs, and the exponent is 2i / D."),
-    ("the number of the even entry taken for i",
+    ("exponent 4i in place of 2i",
      lambda x: turn(x, angles(*x.shape[1:], exponent=lambda i, d: 4 * i / d)),
-     "The entries 0, 2, 4, ... already are 2i. The exponent is entry / D."),
+     "i counts pairs. Either it was the number of an even entry, which is 2i already, or D / 2 "
+     "stands below the line in place of D."),
     ("the same angle for every pair",
      lambda x: turn(x, angles(*x.shape[1:], exponent=lambda i, d: 0 * i)),
      "Each pair has its own speed: pair i turns by p / 10000^(2i/D)."),
@@ -1413,6 +1476,15 @@ ROTATE_MISTAKES = mistakes(
      lambda x: rotate(x).unflatten(-1, (2, -1)).mT.flatten(-2),
      "The numbers are right, and stood side by side already: the pairs stay in the entries 2i and "
      "2i + 1."),
+    ("the two entries of the pairs apart, as two results or along a first axis",
+     lambda x: (rotate(x)[..., 0::2], rotate(x)[..., 1::2]),
+     "The numbers are right. They stand side by side again, a pair in entries 2i and 2i + 1: one "
+     "result as wide as x. (To stack them, take the last axis, and flatten.)"),
+    ("the pairs in an axis of their own", lambda x: rotate(x).unflatten(-1, (-1, 2)),
+     "The numbers are right. Flatten the last two axes: the result has the shape of x."),
+    ("the second entry's angle that of the next pair", lambda x: _entrywise(
+        x, torch.sin, torch.cos, lambda j, d: (j + j % 2) / d),
+     "Entries 2i and 2i + 1 are turned by one angle, with the exponent 2i / D."),
 )  # fmt: skip
 
 
@@ -1556,7 +1628,10 @@ def _where_it_looks(
         )
     where = {0: "every word looks at itself", 1: "looking ahead"}
     name = where.get(step, f"looking {abs(step)} words {'back' if step < 0 else 'ahead'}")
-    return name, "R_{-1} turns a query one step back, and the keys stay as they are."
+    why = "R_{-1} turns a query one step back, and the keys stay as they are."
+    if step == 0:
+        why += " (Do its sines fall on entries that are struck out?)"
+    return name, why
 
 
 def _mirrored(d_model: int) -> tuple[Tensor, Tensor]:
@@ -1577,7 +1652,8 @@ def _in_two_halves(d_model: int) -> tuple[Tensor, Tensor]:
 PREVIOUS_MISTAKES = mistakes(
     ("the words are still in it", _looking(kept=(0, 1)),
      "The words have their say in the scores, too, and a word is most like itself. Keep only the "
-     "entries in which words have nothing."),
+     "entries in which words have nothing. (A table of positions in the place of a matrix keeps "
+     "none.)"),
     ("entries of words among those that are kept", _looking(kept=(0, 0.5)),
      "Only the first quarter is free of words."),
     ("the last quarter of the entries", _looking(kept=(0.75, 1)),
@@ -1585,13 +1661,18 @@ PREVIOUS_MISTAKES = mistakes(
     ("looking ahead, and not sure enough", _looking(1, size=2.0),
      "A rotation the other way finds the previous word, and longer queries make it sure."),
     ("three words back", _looking(-3), "One step back is R_{-1}."),
-    ("looking ahead", _looking(1), "That finds the *next* word: a rotation the other way."),
+    ("looking ahead", _looking(1),
+     "That finds the *next* word: a rotation the other way, or w_q and w_k returned in each "
+     "other's place."),
     ("every word looks at itself", _looking(0),
-     "Without a rotation, or with the same one on both sides, each word is most like itself."),
+     "Without a rotation, or with the same one on both sides, each word is most like itself; and "
+     "so with one whose sines fall on entries that are struck out. The two entries of a hand are "
+     "2i and 2i + 1 here."),
     ("two words back", _looking(-2), "One step back is R_{-1}."),
     ("not sure enough", _looking(size=2.0),
      "The right word has the highest score, and the softmax is too even. Nothing keeps you from "
-     "making the queries longer."),
+     "making the queries longer. And several hands tell apart what one of them confuses after a "
+     "turn."),
     ("the sines alone", _looking(step=2),
      "A rotation needs both entries of a hand, the sine and the cosine."),
     ("nothing in common", _looking(size=0.0), "All scores are equal."),
@@ -1635,6 +1716,7 @@ EXERCISES = [
         reference=placed,
         cases=placed_cases,
         mistakes=PLACED_MISTAKES,
+        invariants=Family(_too_quick(PLACED_MISTAKES)),
         atol=1e-5,
     ),
     Exercise(
@@ -1655,7 +1737,7 @@ EXERCISES = [
         cases=STEP_CASES,
         mistakes=STEP_MISTAKES,
         invariants=Family(
-            _too_quick,
+            _too_quick(STEP_MISTAKES),
             [
                 Invariant(
                     "a rotation keeps lengths",
@@ -1673,13 +1755,17 @@ EXERCISES = [
         reference=rotate,
         cases=rotate_cases,
         mistakes=ROTATE_MISTAKES,
-        invariants=[
-            Invariant(
-                "a rotation keeps lengths",
-                keeps_lengths,
-                "Turning a vector does not change its length, and here some lengths have changed.",
-            )
-        ],
+        invariants=Family(
+            _too_quick(ROTATE_MISTAKES),
+            [
+                Invariant(
+                    "a rotation keeps lengths",
+                    keeps_lengths,
+                    "Turning a vector does not change its length, and here some lengths have "
+                    "changed.",
+                )
+            ],
+        ),
         atol=1e-5,
     ),
     Exercise(

@@ -715,12 +715,30 @@ def arguments(exercise: Exercise, case: Case) -> dict[str, Any]:
 
 
 def inputs(exercise: Exercise, case: Case) -> str:
-    """The arguments of a case in short, one to a line."""
+    """The arguments of a case in short, one to a line: what the answer is handed, and what a probe
+    then tries it with."""
     if not case:
         return ""
-    named = arguments(exercise, case)
-    rows = [f"  {name} = {show(value)}{size(value)}" for name, value in named.items()]
-    return "\n".join(["Called with", *rows])
+    building = inspect.isclass(exercise.reference)
+    named, more = arguments(exercise, case), tried_with(exercise, case)
+    hidden = any(name.startswith("_") for name in more)  # then numbers would tell nothing
+    rows = ["Built with" if building and more else "Called with"]
+    rows += [f"  {name} = {show(value)}{size(value)}" for name, value in named.items()]
+    if more:
+        rows.append("Called with" if building else "Then tried with")
+    for name, value in more.items():
+        short = hidden and isinstance(value, Tensor) and value.is_floating_point()
+        said = kind(value) if short else f"{show(value)}{size(value)}"
+        rows += [f"  {name} = {said}"] * (not name.startswith("_"))
+    return "\n".join(rows)
+
+
+def tried_with(exercise: Exercise, case: Case) -> dict[str, Any]:
+    """What a probe takes of a case besides the answer's own arguments, by its names. What begins
+    with an underscore is not for the reader."""
+    given = [*inspect.signature(exercise.probe).parameters][1:] if exercise.probe else []
+    own = len(arguments(exercise, case))
+    return dict(list(zip(given, case, strict=False))[own:])
 
 
 def extent(value: Any) -> int:

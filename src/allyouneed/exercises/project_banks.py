@@ -170,10 +170,10 @@ SINUSOID_MISTAKES = mistakes(
      lambda length, d_model: waves(angles(length, d_model, lambda i, d: i / d)),
      "i counts the pairs, from 0 to d_model / 2 - 1, and the exponent is 2i / d_model. With i "
      "alone the largest wavelength is 100 times 2 pi or less."),
-    ("the number of the even column taken for i",
+    ("exponent 4i in place of 2i",
      lambda length, d_model: waves(angles(length, d_model, lambda i, d: 4 * i / d)),
-     "The loop over the columns 0, 2, 4, ... already counts 2i. Doubling it again makes most hands "
-     "so slow that they never move."),
+     "A loop over the columns 0, 2, 4, ... already counts 2i, and the exponent has d_model below "
+     "the line, not the half of it. So most hands are so slow that they never move."),
     ("a speed of its own for every column, exponent j / d_model",
      lambda length, d_model: columns(length, d_model, 1.0),
      "The sine and the cosine of a pair need the same angle: column 2i + 1 has the exponent 2i / "
