@@ -375,10 +375,12 @@ def norm_verdicts(test: Callable) -> dict[str, Any] | None:
     """What a test says of all norms, or what it looks at alone, or what its input lacks."""
     said = verdicts_on(ALL_NORMS, NORM_LACKS)(test)
     named = {name: one for name, one in (said or {}).items() if name in ALL_NORMS}
-    if not all(named.get(name) for name in RIGHT_NORMS) or all(named.values()):
+    passed = [name for name in NORMS_WHY if named.get(name)]
+    if not all(named.get(name) for name in RIGHT_NORMS) or len(passed) in (0, len(NORMS_WHY)):
         return said
-    looks = (name for name, norm in LOOKED_AT.items() if said_of(test, norm, False) is True)
-    return {"looked at": name} if (name := next(looks, None)) else said
+    yes = said_of(test, layer_norm, True)  # True, or silence
+    looks = [name for name, norm in LOOKED_AT.items() if said_of(test, norm, False) == yes]
+    return {"looked at": looks[0]} if looks else said
 
 
 def _to_the_last_digit(norm: Callable) -> bool:
