@@ -2218,6 +2218,9 @@ SEARCH_MISTAKES = mistakes(
      _search(score=lambda log_p, length, alpha: log_p / _lp(length, 1.0)),
      "The whole fraction (5 + |Y|) / 6 is taken to the power of alpha. Without brackets around it "
      "the power is one of the 6, and that changes no order."),
+    ("5 + |Y| / 6, with the power on the 6, in the penalty",
+     _search(score=lambda log_p, length, alpha: log_p / (5 + length / 6**alpha)),
+     "The whole fraction (5 + |Y|) / 6 is taken to the power of alpha: both need brackets."),
     ("5 + |Y| / 6 in the penalty",
      _search(score=lambda log_p, length, alpha: log_p / (5 + length / 6) ** alpha),
      "The whole sum is divided by 6: ((5 + |Y|) / 6) to the power of alpha."),
@@ -2415,6 +2418,16 @@ HIGHEST_MISTAKES = mistakes(
      "The penalty of score (13.5) is ((5 + |Y|) / 6) to the power of alpha, not |Y| to it."),
     ("the length as the penalty", _highest(score=lambda total, k, alpha: total / k),
      "The penalty of score (13.5) is ((5 + |Y|) / 6) to the power of alpha, not |Y|."),
+    *(
+        (f"the power on the 6 alone{more}", _highest(
+            score=lambda total, k, alpha, by=by: total / by(k, alpha)),
+         "The whole fraction (5 + |Y|) / 6 is taken to the power of alpha. In Python `**` comes "
+         "before `/`, and `/` before `+`: brackets say what belongs together.")
+        for more, by in (
+            ("", lambda k, alpha: (5 + k) / 6**alpha),
+            (", and |Y| alone divided by it", lambda k, alpha: 5 + k / 6**alpha),
+        )
+    ),
     ("the penalty without its power",
      _highest(score=lambda total, k, alpha: total * 6 / (5 + k)),
      "(5 + |Y|) / 6 is taken to the power of alpha."),
