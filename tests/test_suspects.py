@@ -499,8 +499,29 @@ FAMILIES = [  # one of each, which stands in no bank
     (
         "6.2",
         [4, 4, 1, 1, "up", "same", "same", "same"],
-        "a root too few in the second; d_k taken to bring the spread back; divided by d_k, the "
-        "weights taken to stay; the number of keys taken not to matter",
+        "a root too few in the second; the number of keys taken not to matter; what else is wrong "
+        "follows from it",
+    ),
+    (
+        "5.9",
+        lambda names, colours: find("5.9").reference(8, 4),
+        "tables for another number of names or colours (in 3 of 4 cases)",
+    ),
+    (
+        "6.2",
+        [16, 4, 2, 1, "up", "same", "down", "same"],
+        "the variance in the first taken to grow with the square of the width; the number of keys "
+        "taken not to matter; what else is wrong follows from it",
+    ),
+    (
+        "13.7",
+        lambda n: [find("13.7").reference(n)[i][::-1] for i in (1, 2, 0)],
+        "the three lists in the order A, B, the references",
+    ),
+    (
+        "14.10",
+        lambda references: ([words[::2] for words in references], references),
+        "BLEU of the corpus does not put a ahead by 10 points, and `a` has a BLEU of 0",
     ),
     (
         "6.8",
@@ -510,7 +531,7 @@ FAMILIES = [  # one of each, which stands in no bank
     (
         "6.8",
         lambda scores, entropy: min(max(find("6.8").reference(scores, entropy), 0.04), 300.0),
-        "too cold for large scores, or too hot for small ones",
+        "too cold for large scores, and too hot for small scores",
     ),
     ("6.8", lambda scores, entropy: 3 * find("6.8").reference(scores, entropy), None),
     ("6.8", searched_with_nan, "a search that gets stuck at the cold end"),
