@@ -196,6 +196,8 @@ def test_a_few_errors_are_not_what_a_test_says():
 def test_a_test_for_each_entry_is_told_how_to_make_one():
     same = lambda norm: norm(torch.ones(2, 3), torch.ones(3), torch.ones(3), 0.5) == 1  # noqa: E731
     assert "`.all()` makes one" in " ".join(examine("10.2", same).message.split())
+    listed = lambda f1: [f1([[("S", 0, 1)]], [None]) == 0, f1([[]], [[]]) == 0]  # noqa: E731
+    assert "a list of 2 of them: `all(...)` makes one" in examine("18.4", listed).message
 
 
 TESTED = (
