@@ -432,7 +432,7 @@ def test_a_symbol_keeps_its_case():
     assert "  u of 0." in examine("2.9", lambda noise: (1.0, 0.0, 0.0)).message
     assert core.begun("a tolerance") == "A tolerance" and core.begun("a (1 - a)") == "a (1 - a)"
     assert core.begun("u's slope") == "U's slope" and core.begun("z for both") == "z for both"
-    for name in ("n_heads taken for the rows", "d_k forgotten", "w_1 added", "dx alone", "ln 3 left out"):
+    for name in ("n_heads taken for the rows", "d_k forgotten", "w_1 added", "dx alone", "ln 3"):
         assert core.begun(name) == name
     assert core.begun("dxa, lnb") == "Dxa, lnb" and core.begun("ids given") == "Ids given"
 

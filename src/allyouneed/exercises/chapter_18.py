@@ -260,7 +260,6 @@ def _without_words(spans: list[Span], lost: Callable[[int, int], bool]) -> list[
     return [symbol for i, symbol in enumerate(symbols) if i not in gone]
 
 
-
 def _one_at_each_place(spans: list[Span]) -> list[str]:
     opens = {start: ["(" + label] for label, start, _ in spans}
     closes = {end: [")" + label] for label, _, end in spans}

@@ -789,8 +789,8 @@ def wrong(title: str, what: str, *more: str, mistake: str | None = None) -> Verd
 
 
 def begun(what: str) -> str:
-    """The words with a capital in front, but for a symbol or a name of the code: `u` and `U` are not
-    the same, and there is no `N_heads`."""
+    """The words with a capital in front, but for a symbol or a name of the code: `u` and `U` are
+    not the same, and there is no `N_heads`."""
     symbol = re.match(r"[b-z]\b(?!')|a \(|[a-z]+_|(dx|dy|ln)\b", what)
     return what if symbol else what[:1].upper() + what[1:]
 
