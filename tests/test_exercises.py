@@ -450,6 +450,12 @@ def test_an_error_says_what_it_comes_of():
     inverse = lambda keys, place: 10 * torch.inverse(keys)[:, place]  # noqa: E731
     assert "may be fewer keys than entries" in examine("3.9", inverse).message
 
+    def shortened(sums, tokens, max_norm):
+        g = sum(sums) / sum(tokens)
+        return g * min(1.0, max_norm / g.norm().item())
+
+    assert "The whole gradient may be zero." in examine("19.7", shortened).message
+
 
 def test_a_split_that_leaks_shows_the_sentence():
     split = core.find("1.9").reference

@@ -2223,7 +2223,7 @@ ONE_CHANGE = {
     FEWER: "`n` and `tokens` can stay: each part launches everything anew, and a GPU that waits "
     "for its host is paid for as well.",
     MORE: "`n` and `tokens` can stay: of each part less is held for the backward pass.",
-    SENDING: "More than half of each update nothing is done but sending: between machines the "
+    SENDING: "For more than half of each update nothing is done but sending: between machines the "
     "wires are slow, and GPUs that wait are paid for. Stay in one machine of eight, and then look "
     "for `tokens` and `parts`.",
     LAUNCHING: "The GPUs wait for their hosts, longer than they compute: each part launches "
@@ -2388,9 +2388,9 @@ EXERCISES = [
         mistakes=WHOLE_MISTAKES,
         raised=[
             (
-                r"ZeroDivisionError.*(norm|length|size|\*\* ?0?\.5|sqrt)",
-                "The whole gradient may be zero. Then nothing is to be shortened: look at its length "
-                "before you divide by it.",
+                r"ZeroDivisionError.*(norm|length|\*\* ?0?\.5|sqrt)",
+                "The whole gradient may be zero. Then nothing is to be shortened: look at its "
+                "length before you divide by it.",
             ),
             (
                 "ZeroDivisionError",

@@ -2096,11 +2096,8 @@ def served(answer: Callable[..., Any], K: int, n: int, match: float) -> tuple[st
     key, value = _key_and_value(answer(K, n, match), K)
     idle, asks = _weights(key, n, match)
     if not key.any() and value.norm() >= 0.05:
-        unasked, asking = _weights(value, n, match)  # is it the key?
-        turned = lambda *case: answer(*case)[::-1]  # noqa: E731
-        if unasked > 0.95 and asking < 0.05 or (slip := _sink_slip(turned)):
-            more = "" if unasked > 0.95 and asking < 0.05 else slip
-            return f"speaks unasked{EXCHANGED}{more}", "answers", f"adds something{EXCHANGED}{more}"
+        if turned := _value_first(answer):
+            return f"speaks unasked{turned}", "answers", f"adds something of its own{turned}"
     slip = "" if idle > 0.95 and asks < 0.05 else _sink_slip(answer)
     elsewhere = ", by an entry that is no query's" * (not key[-1] and bool(key[1:].any()))
     unasked = EXACTLY[0] if abs(idle - 0.95) < 1e-6 else slip or elsewhere
@@ -2155,6 +2152,22 @@ def _sink_slip(answer: Callable[..., Any]) -> str:
         if max(less) - min(less) < 1e-3:  # and something more, the same for all
             return f", {name}"
     return ""
+
+
+def _value_first(answer: Callable[..., Any]) -> str:
+    """That the value comes first and then the key, if such a key holds, or but for one slip."""
+
+    def turned(*case: Any) -> list[Tensor]:
+        return _key_and_value(answer(*case), case[0])[::-1]
+
+    try:
+        found = [_weights(turned(*case)[0], *case[1:]) for case in SINK_CASES]
+    except Exception:
+        return ""
+    if all(idle > 0.95 and asks < 0.05 for idle, asks in found):
+        return EXCHANGED
+    slip = _sink_slip(turned)
+    return f"{EXCHANGED}{slip}" if slip else ""
 
 
 def _sink(
