@@ -196,6 +196,8 @@ def test_a_few_errors_are_not_what_a_test_says():
 def test_a_test_for_each_entry_is_told_how_to_make_one():
     same = lambda norm: norm(torch.ones(2, 3), torch.ones(3), torch.ones(3), 0.5) == 1  # noqa: E731
     assert "`.all()` makes one" in " ".join(examine("10.2", same).message.split())
+    listed = lambda f1: [f1([[("S", 0, 1)]], [None]) == 0, f1([[]], [[]]) == 0]  # noqa: E731
+    assert "a list of 2 of them: `all(...)` makes one" in examine("18.4", listed).message
 
 
 TESTED = (
@@ -554,6 +556,32 @@ FAMILIES = [  # one of each, which stands in no bank
         "head 1 finds the word two behind, and head 2 finds the word two before",
     ),
     ("7.12", chapter_07._on_arc(-1, -2), "head 2 finds the word two before"),
+    (
+        "19.9",
+        lambda: (16, 16_000, 2),
+        "hours and price: too slow, and too dear; most of each update is sending",
+    ),
+    (
+        "19.9",
+        lambda: (4, 1_000, 12),
+        "hours and price: too slow, and too dear; most of each update is launching",
+    ),
+    ("19.9", lambda: (8, 16_000, 8), "price: too dear"),
+    (
+        "20.9",
+        lambda K, n, match: find("20.9").reference(K, n, match)[::-1],
+        "right in another order: what you give is (value, key)",
+    ),
+    (
+        "20.9",
+        lambda K, n, match: held(K, (match + math.log(n)) / 2 / K**0.5)[::-1],
+        "the value first, and then the key; and in it the division by the root of K forgotten",
+    ),
+    (
+        "20.9",
+        lambda K, n, match: (torch.zeros(K), torch.ones(K)),
+        "it attracts too little, and adds something of its own",
+    ),
     ("7.12", chapter_07._on_arc(-1, 3), None),
     ("2.2", one_word_too_few, None),
     (
