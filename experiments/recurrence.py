@@ -2,7 +2,7 @@
 
 python experiments/recurrence.py recall       accuracy and training steps against distance
 python experiments/recurrence.py bottleneck   repeating a sequence through one fixed vector
-python experiments/recurrence.py longer       the largest state of these, with four times the training
+python experiments/recurrence.py longer       the largest state, with four times the training
 """
 
 from __future__ import annotations
