@@ -774,7 +774,7 @@ def wrong(title: str, what: str, *more: str, mistake: str | None = None) -> Verd
 
 def begun(what: str) -> str:
     """The words with a capital in front, but for a symbol: `u` and `U` are not the same."""
-    symbol = re.match(r"[b-z]\b(?!')|a \(", what)
+    symbol = re.match(r"[b-z]\b(?!')|a \(|[a-z]+_\w", what)
     return what if symbol else what[:1].upper() + what[1:]
 
 

@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from .compare import array, kind, same, show
@@ -83,6 +84,7 @@ def spoken(said: list[Any]) -> list[Any]:
 
 
 AN_ERROR = "an error taken for a yes"
+EXACT = "equal to the last bit"
 ONE_IS_ENOUGH = "one right result taken for enough"
 Calls = list[tuple]
 Lack = Callable[[Calls], bool]
@@ -139,6 +141,10 @@ def verdicts_on(
         passed = sum(one for name, one in said.items() if name not in right)
         if not any(said[name] for name in right) and 2 * passed > len(said) - len(right):
             return {"said": "the opposite"}
+        if spoilt and not all(said[name] for name in right):
+            spoken_out = partial(_aloud, test) if ASSERTED in heard.values() else test
+            if all(says_yes(spoken_out, forgiving(suspects[name])) for name in right):
+                return {"said": EXACT}
         if not calls or not passed or not all(said[name] for name in right):
             return said
         if passed < len(said) - len(right) and says_yes(test, lambda *given, **named: None):
@@ -224,6 +230,32 @@ def _watched(
     return None
 
 
+class _Rounded(Tensor):
+    """Numbers that are equal to others if they differ by no more than rounding."""
+
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        if func not in (torch.equal, Tensor.equal, torch.eq, Tensor.eq, Tensor.__eq__):
+            return super().__torch_function__(func, types, args, kwargs)
+        with torch._C.DisableTorchFunctionSubclass():
+            one, other = (torch.as_tensor(each).double() for each in args[:2])
+            near = torch.isclose(one, other, atol=1e-5) if _fit(one, other) else None
+        if func in (torch.equal, Tensor.equal):
+            return near is not None and one.shape == other.shape and bool(near.all())
+        return near if near is not None else func(one, other)
+
+
+def _fit(one: Tensor, other: Tensor) -> bool:
+    """Whether each can be compared with each."""
+    sizes = zip(reversed(one.shape), reversed(other.shape), strict=False)
+    return all(a == b or 1 in (a, b) for a, b in sizes)
+
+
+def forgiving(suspect: Callable) -> Callable:
+    """The suspect, whose numbers pass where a test asks for equal ones, if they are near."""
+    return lambda *given, **named: suspect(*given, **named).as_subclass(_Rounded)
+
+
 def says_yes(test: Callable, suspect: Callable) -> bool:
     try:
         return plain_word(test(suspect)) is True
@@ -297,6 +329,11 @@ def judged(right: Sequence[str], wrong: Mapping[str, str], refused: str) -> Nami
             return AN_ERROR, (
                 "Your test says yes to a function that returns nothing. What raises an error is "
                 "not right: return False there, or let it raise."
+            )
+        if said.get("said") == EXACT:
+            return EXACT, (
+                "Sums that are taken in another order differ in their last bits, and are as right. "
+                "Compare with `torch.allclose`."
             )
         if said.get("slip") in SLIPS:
             return said["slip"], SLIPS[said["slip"]]
