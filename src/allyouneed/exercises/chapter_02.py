@@ -1686,8 +1686,6 @@ COUNT_PAIRS = mistakes(
       for name, count in (
           ("mixing the rows taken to be one multiplication for each pair",
            lambda n, d, k: n * n * d + n * n),
-          ("mixing the rows taken to be one multiplication for each number",
-           lambda n, d, k: n * n * d + n * d),
           ("mixing the rows taken to be one multiplication for each word",
            lambda n, d, k: n * n * d + n),
       )),
@@ -1856,8 +1854,10 @@ COUNT_MISTAKES = mistakes(
      "Every word looks at all n words. The window k belongs to the convolution."),
     ("the biases counted", counting(recurrent=lambda n, d, k: n * (2 * d * d + d)),
      "Biases are not counted."),
-    ("only earlier words looked at", counting(self_attention=lambda n, d, k: n * (n + 1) * d),
-     "In this layer every word looks at all n words, those behind it, too."),
+    ("only earlier words looked at, or mixing the rows taken to be one multiplication for each "
+     "number", counting(self_attention=lambda n, d, k: n * (n + 1) * d),
+     "In this layer every word looks at all n words, those behind it, too. And mixing the rows "
+     "costs n * n * d again: each of n * n weights multiplies a row of d numbers."),
     ("biases counted", counting(
         recurrent=lambda n, d, k: 2 * n * d * d + n * d,
         convolutional=lambda n, d, k: k * n * d * d + n * d),
@@ -2209,7 +2209,8 @@ FAR_MISTAKES = mistakes(
              "What is kept does not pass through u."),
             ("u on the wrong road", lambda n, h, w, u, z: z * u + (1 - z) * (1 - n**2),
              "It is the candidate that is made with u."),
-            ("w in the inner derivative, beside u", lambda n, h, w, u, z: z + (1 - z) * u * w * (1 - n**2),
+            ("w in the inner derivative, beside u",
+             lambda n, h, w, u, z: z + (1 - z) * u * w * (1 - n**2),
              "w multiplies the word, which does not depend on the old state."),
             ("u squared", lambda n, h, w, u, z: z + (1 - z) * u * u * (1 - n**2),
              "The inner derivative is u, once."),

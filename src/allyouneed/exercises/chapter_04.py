@@ -888,7 +888,7 @@ def counted_cases() -> list[tuple[Tensor, Tensor]]:
     for b, t, d in ((2, 4, 3), (3, 2, 5), (1, 3, 2), (2, 1, 3), (2, 3, 1)):
         counts = torch.randint(1, 6, (b, t), generator=draw)
         cases.append((0.8 * torch.randn(b, t, d, generator=draw), counts))
-    many = torch.tensor([[2_000_000_000, 1, 1_000_000_000], [1, 1, 3_000_000_000]])
+    many = torch.tensor([[2_000_000_000, 1, 1_000_000_000], [1, 2_000_000_000, 3_000_000_000]])
     return [*cases, (0.8 * torch.randn(2, 3, 3, generator=draw), many)]
 
 

@@ -1317,6 +1317,7 @@ def _zero_rows(where: str, texts: bool) -> list[tuple[str, Callable[..., Tensor]
         )
         for over, more in (
             ("answers", ""), ("all", ", and the mean over all places but the first"))
+        if what == "logits" or not texts  # the tokens of padding are 0 as they are
     ]  # fmt: skip
 
 
@@ -1872,7 +1873,8 @@ EDIT_SLIPS = [
      "The others are not orthogonal to each other: take away the projection on their span."),
     ("not divided", {"divide": "none"}, "A x shall be 1."),
     ("A of length one", {"divide": "root"}, "A x shall be 1, not the length of A."),
-    ("divided by the square of x's length", {"divide": "xx"}, "A x shall be 1: divide by A times x."),
+    ("divided by the square of x's length", {"divide": "xx"},
+     "A x shall be 1: divide by A times x."),
     ("B is the new answer", {"target": "y"}, "W x is there already: B is y - W x."),
     ("the sign of the change turned", {"target": "back"}, "B is y - W x, with A x = 1."),
 ]  # fmt: skip

@@ -235,20 +235,19 @@ class _Rounded(Tensor):
 
     @classmethod
     def __torch_function__(cls, func, types, args=(), kwargs=None):
-        if func not in (torch.equal, Tensor.equal, torch.eq, Tensor.eq, Tensor.__eq__):
+        name = getattr(func, "__name__", "").strip("_")
+        if name in ("any", "all"):
+            args = (args[0].as_subclass(Tensor).double().abs() > 1e-5, *args[1:])
+        if name not in ("equal", "eq", "ne") or len(args) < 2:
             return super().__torch_function__(func, types, args, kwargs)
-        with torch._C.DisableTorchFunctionSubclass():
-            one, other = (torch.as_tensor(each).double() for each in args[:2])
-            near = torch.isclose(one, other, atol=1e-5) if _fit(one, other) else None
-        if func in (torch.equal, Tensor.equal):
-            return near is not None and one.shape == other.shape and bool(near.all())
-        return near if near is not None else func(one, other)
-
-
-def _fit(one: Tensor, other: Tensor) -> bool:
-    """Whether each can be compared with each."""
-    sizes = zip(reversed(one.shape), reversed(other.shape), strict=False)
-    return all(a == b or 1 in (a, b) for a, b in sizes)
+        one, other = (
+            (a.as_subclass(Tensor) if isinstance(a, Tensor) else torch.as_tensor(a)).double()
+            for a in args[:2]
+        )
+        if name == "equal":
+            return one.shape == other.shape and torch.allclose(one, other, atol=1e-5)
+        near = torch.isclose(*torch.broadcast_tensors(one, other), atol=1e-5)
+        return near if name == "eq" else ~near
 
 
 def forgiving(suspect: Callable) -> Callable:
