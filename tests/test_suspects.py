@@ -24,7 +24,15 @@ from allyouneed.exercises import (
     chapter_14,
 )
 from allyouneed.exercises.core import examine, find
-from allyouneed.exercises.suspects import ANY, EXACT, LOOSE, ONE_IS_ENOUGH, Spoilt, rules, verdicts_on
+from allyouneed.exercises.suspects import (
+    ANY,
+    EXACT,
+    LOOSE,
+    ONE_IS_ENOUGH,
+    Spoilt,
+    rules,
+    verdicts_on,
+)
 from allyouneed.multihead import split_heads
 
 GIVEN = {

@@ -232,7 +232,11 @@ RIGHT = {
     "3.7": [test_by_loop, test_by_numbers, test_by_the_library],
     "3.8": [slopes_with_jacobian, slopes_by_weights, slopes_loops],
     "3.9": [
-        query_least_squares, query_numpy, query_projected, query_descended, query_of_weights,
+        query_least_squares,
+        query_numpy,
+        query_projected,
+        query_descended,
+        query_of_weights,
     ],
     "3.10": [back_with_autograd, back_with_jacobian, back_loops],
 }

@@ -15,9 +15,9 @@ WORDS = {
     "<": ("smaller", "less", "lower", "shorter"),
     ">": ("larger", "greater", "bigger", "more", "longer"),
 }
-MIRRORED = "the signs of the right answer, each turned round"
+MIRRORED = "perhaps read from the right to the left"
 LEFT_FIRST = (
-    "Did you read the comparisons from the right to the left? What is named first stands on the "
+    "Did you take what stands on the right for what is compared? What is named first stands on the "
     "left of the sign: `>` says that it is larger. If you mean what is written:"
 )
 SIGNS = {word: sign for sign, words in WORDS.items() for word in words}
