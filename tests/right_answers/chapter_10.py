@@ -9,8 +9,9 @@ from torch.nn import functional as F
 def norm_test_pytorch(norm):
     torch.manual_seed(3)
     x, gamma, beta = 3 * torch.randn(2, 3, 5), torch.randn(5), torch.randn(5)
-    wanted = nn.functional.layer_norm(x, (5,), gamma, beta, 2.0)
-    torch.testing.assert_close(norm(x, gamma, beta, 2.0), wanted)
+    for eps in (2.0, 0.01):
+        wanted = nn.functional.layer_norm(x, (5,), gamma, beta, eps)
+        torch.testing.assert_close(norm(x, gamma, beta, eps), wanted)
 
 
 def norm_test_double(norm):
@@ -27,12 +28,14 @@ def norm_test_double(norm):
 def norm_test_loops(norm):
     draw = np.random.default_rng(0)
     x, gamma, beta = (draw.normal(size=size).astype("float32") for size in ((3, 2, 6), 6, 6))
-    got = norm(*(torch.tensor(part) for part in (x, gamma, beta)), 0.7).numpy()
-    same = [
-        np.allclose(got[b, t], (w - w.mean()) / np.sqrt(w.var() + 0.7) * gamma + beta, atol=1e-4)
-        for b, sentence in enumerate(x)
-        for t, w in enumerate(sentence)
-    ]
+    same = []
+    for eps in (0.7, 0.001):
+        got = norm(*(torch.tensor(part) for part in (x, gamma, beta)), eps).numpy()
+        same += [
+            np.allclose(got[b, t], (w - w.mean()) / (w.var() + eps) ** 0.5 * gamma + beta, 0, 1e-4)
+            for b, sentence in enumerate(x)
+            for t, w in enumerate(sentence)
+        ]
     return np.all(same)
 
 
@@ -44,7 +47,8 @@ def norm_numpy(x, gamma, beta, eps):
 def batch_counts(x, mask, eps):
     keep = mask[:, :, None].to(x.dtype)
     count = keep.sum()
-    mean = (x * keep).sum(dim=(0, 1)) / count
+    x = torch.where(mask[:, :, None], x, 0.0)
+    mean = x.sum(dim=(0, 1)) / count
     variance = (((x - mean) * keep) ** 2).sum(dim=(0, 1)) / count
     return keep * (x - mean) / torch.sqrt(variance + eps)
 

@@ -8,7 +8,6 @@ from torch import nn
 
 from allyouneed.masks import causal_mask, padding_mask
 from allyouneed.tokens import BOS, EOS, PAD, pad
-from allyouneed.transformer import TransformerConfig
 
 
 def count_the_shapes(vocab_size, d_model, d_ff, n_heads, d_k, d_v, n_encoder, n_decoder):
@@ -292,7 +291,7 @@ def spend_by_search(budget):
                 8000, d_model, 4 * d_model, 1, d_model, d_model, n_layers, n_layers
             )
             if 0.9 * budget <= total <= budget:
-                return TransformerConfig(8000, d_model, 4 * d_model, d_model // 64, n_layers)
+                return torch.tensor([d_model, 4 * d_model, d_model / 64, n_layers])
 
 
 def spend_by_table(budget):

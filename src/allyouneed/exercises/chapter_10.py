@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial, reduce
-from itertools import product
+from itertools import permutations, product
 from typing import Any
 
 import torch
@@ -14,7 +14,8 @@ from .compare import kind
 from .core import Case, Exercise, Family, Invariant, mistakes
 from .faults import still_there
 from .pairs import combined
-from .suspects import Lack, each, rules, verdicts_on
+from .predictions import no_signs
+from .suspects import Lack, each, rules, said_of, verdicts_on
 
 # 10.1 layer norm by hand: mean, variance, and the four entries
 
@@ -190,6 +191,8 @@ ALL_NORMS = {
     "std + eps": _norm(lambda x, eps: _variance(x, 1).sqrt() + eps),
     "an eps of its own": _norm(lambda x, eps: (_variance(x) + 1e-5).sqrt()),
     "no eps": _norm(lambda x, eps: _variance(x).sqrt()),
+    "an eps of at most 0.1": _norm(lambda x, eps: (_variance(x) + min(eps, 0.1)).sqrt()),
+    "an eps of at least 0.1": _norm(lambda x, eps: (_variance(x) + max(eps, 0.1)).sqrt()),
     "eps squared": _norm(lambda x, eps: (_variance(x) + eps**2).sqrt()),
     "variance without root": _norm(lambda x, eps: _variance(x) + eps),
     "sum of squares": _norm(lambda x, eps: (_variance(x) * x.shape[-1] + eps).sqrt()),
@@ -244,6 +247,9 @@ NORMS_WHY = {
         "an eps of 0.5.",
     "an eps of its own": "It takes 0.00001 whatever it is handed. It shows with an eps of 0.5.",
     "no eps": "Eps is left out. It shows with an eps of 0.5, and with entries that are all equal.",
+    "an eps of at most 0.1": "Of every larger eps it makes 0.1. It shows with an eps of 0.5.",
+    "an eps of at least 0.1":
+        "Of every smaller eps it makes 0.1. It shows with an eps of 0.00001.",
     "eps squared": "Eps is squared. It shows with an eps of 0.5.",
     "variance without root":
         "It divides by the variance, not its root. It shows where the variance is not near one.",
@@ -300,6 +306,7 @@ def is_layer_norm(norm: Callable) -> bool:
 NORM_LACKS: dict[str, Lack] = {
     "one word alone": each(lambda x, gamma, beta, eps: x.shape[0] == x.shape[1] == 1),
     "one sentence alone": each(lambda x, gamma, beta, eps: len(x) == 1),
+    "words of one entry": each(lambda x, gamma, beta, eps: x.shape[-1] == 1),
     "words of equal entries": each(lambda x, gamma, beta, eps: bool((x == x[..., :1]).all())),
     "words that are all alike": each(lambda x, gamma, beta, eps: bool((x == x[:1, :1]).all())),
     "words of mean zero": each(lambda x, gamma, beta, eps: bool(x.mean(-1).abs().max() < 1e-4)),
@@ -312,14 +319,15 @@ NORM_LACKS: dict[str, Lack] = {
     "gamma and beta of equal entries": each(
         lambda x, gamma, beta, eps: bool((gamma == gamma[0]).all() and (beta == beta[0]).all())
     ),
-    "a small eps alone": each(lambda x, gamma, beta, eps: eps < 0.01),
+    "a small eps alone": each(lambda x, gamma, beta, eps: eps <= 0.1),
+    "a large eps alone": each(lambda x, gamma, beta, eps: eps >= 0.1),
     "as many words as entries": each(lambda x, gamma, beta, eps: x.shape[1] == x.shape[2]),
 }
 
 
 def _compares(
     sizes: tuple = (2, 3, 4),
-    epsilons: tuple = (0.5,),
+    epsilons: tuple = (0.5, 1e-5),
     gamma: bool = True,
     beta: bool = True,
     equal: bool = False,
@@ -348,6 +356,33 @@ def _compares(
     return test
 
 
+def _turned_entries(more: float) -> Callable:
+    """The normalised entries of each word from last to first, `more` times as far apart: their mean
+    is right, and so is their deviation where `more` is 1."""
+    return lambda x, gamma, beta, eps: (
+        gamma * more * layer_norm(x, torch.ones_like(gamma), torch.zeros_like(beta), eps).flip(-1)
+        + beta
+    )
+
+
+LOOKED_AT = {  # what a test looks at alone, if it says yes to such a norm
+    "the mean of the result": _turned_entries(3.0),
+    "mean and deviation of the result": _turned_entries(1.0),
+}
+
+
+def norm_verdicts(test: Callable) -> dict[str, Any] | None:
+    """What a test says of all norms, or what it looks at alone, or what its input lacks."""
+    said = verdicts_on(ALL_NORMS, NORM_LACKS)(test)
+    named = {name: one for name, one in (said or {}).items() if name in ALL_NORMS}
+    passed = [name for name in NORMS_WHY if named.get(name)]
+    if not all(named.get(name) for name in RIGHT_NORMS) or len(passed) in (0, len(NORMS_WHY)):
+        return said
+    yes = said_of(test, layer_norm, True)  # True, or silence
+    looks = [name for name, norm in LOOKED_AT.items() if said_of(test, norm, False) == yes]
+    return {"looked at": looks[0]} if looks else said
+
+
 def _to_the_last_digit(norm: Callable) -> bool:
     draw = torch.Generator().manual_seed(0)
     x, (g, b) = torch.randn(4, 5, 16, generator=draw), torch.randn(2, 16, generator=draw)
@@ -368,6 +403,12 @@ NORM_TEST_MISTAKES = mistakes(
     ("beta of zeros", _compares(beta=False), "Draw beta, or nobody sees where it is used."),
     ("a small eps alone", _compares(epsilons=(1e-5,)),
      "With eps = 0.00001 its place cannot be seen. Try a large one, too."),
+    ("a large eps alone", _compares(epsilons=(0.5,)),
+     "A norm may have an eps of its own that is the one you try, or keep a small eps from being "
+     "small. Try 0.00001, too."),
+    ("words of one entry", _compares(sizes=(2, 3, 1)),
+     "D is 1 there: an entry alone is its own mean, and beta alone is left. Draw words of several "
+     "entries."),
     ("a tolerance as large as the mistakes", _compares(atol=0.5),
      "Some of the wrong ones are only a little wrong. 0.0001 is enough for roundings."),
     ("one word alone", _compares(sizes=(1, 1, 4)),
@@ -437,11 +478,18 @@ def batch_cases() -> list[tuple]:
         if not cases:  # zeros at the padding in one case, anything in the other
             x = x * mask.unsqueeze(-1)
         cases.append((x, mask, eps))
-    return cases
+    x, mask = torch.randn(2, 3, 2, generator=draw), torch.tensor([[True] * 3, [True, False, False]])
+    x[1, 1:] = torch.tensor([[torch.inf, -torch.inf], [torch.nan, torch.inf]])
+    return [*cases, (x, mask, 0.6)]
+
+
+def _only(x: Tensor, mask: Tensor) -> Tensor:
+    """x with zeros in the padding, whatever stands there."""
+    return x.masked_fill(~mask.unsqueeze(-1), 0.0)
 
 
 def _finish(x: Tensor, mean: Tensor, variance: Tensor, mask: Tensor, eps: float) -> Tensor:
-    return (x - mean) / (variance + eps).sqrt() * mask.unsqueeze(-1)
+    return _only((x - mean) / (variance + eps).sqrt(), mask)
 
 
 def _padding_counted(x: Tensor, mask: Tensor, eps: float) -> Tensor:
@@ -449,14 +497,14 @@ def _padding_counted(x: Tensor, mask: Tensor, eps: float) -> Tensor:
 
 
 def _divided_by_all(x: Tensor, mask: Tensor, eps: float) -> Tensor:
-    keep, places = mask.unsqueeze(-1), mask.numel()
-    mean = (x * keep).sum((0, 1)) / places
-    variance = ((x - mean).pow(2) * keep).sum((0, 1)) / places
+    places = mask.numel()
+    mean = _only(x, mask).sum((0, 1)) / places
+    variance = _only((x - mean).pow(2), mask).sum((0, 1)) / places
     return _finish(x, mean, variance, mask, eps)
 
 
 def _zeros_counted(x: Tensor, mask: Tensor, eps: float) -> Tensor:
-    return _padding_counted(x * mask.unsqueeze(-1), mask, eps)
+    return _padding_counted(_only(x, mask), mask, eps)
 
 
 def _variance_over_all(x: Tensor, mask: Tensor, eps: float) -> Tensor:
@@ -466,7 +514,7 @@ def _variance_over_all(x: Tensor, mask: Tensor, eps: float) -> Tensor:
 
 def _zeros_in_the_variance(x: Tensor, mask: Tensor, eps: float) -> Tensor:
     mean = x[mask].mean(0)
-    squares = (x * mask.unsqueeze(-1) - mean).pow(2).sum((0, 1))
+    squares = (_only(x, mask) - mean).pow(2).sum((0, 1))
     return _finish(x, mean, squares / mask.sum(), mask, eps)
 
 
@@ -475,9 +523,9 @@ def _unbiased(x: Tensor, mask: Tensor, eps: float) -> Tensor:
 
 
 def _each_sentence(x: Tensor, mask: Tensor, eps: float) -> Tensor:
-    keep, count = mask.unsqueeze(-1), mask.sum(1).reshape(-1, 1, 1)
-    mean = (x * keep).sum(1, keepdim=True) / count
-    variance = ((x - mean).pow(2) * keep).sum(1, keepdim=True) / count
+    count = mask.sum(1).reshape(-1, 1, 1)
+    mean = _only(x, mask).sum(1, keepdim=True) / count
+    variance = _only((x - mean).pow(2), mask).sum(1, keepdim=True) / count
     return _finish(x, mean, variance, mask, eps)
 
 
@@ -505,7 +553,7 @@ def _not_zeroed(x: Tensor, mask: Tensor, eps: float) -> Tensor:
 def _eps_outside(x: Tensor, mask: Tensor, eps: float) -> Tensor:
     words = x[mask]
     scale = words.var(0, correction=0).sqrt() + eps
-    return (x - words.mean(0)) / scale * mask.unsqueeze(-1)
+    return _only((x - words.mean(0)) / scale, mask)
 
 
 def _turned_mask(x: Tensor, mask: Tensor, eps: float) -> Tensor:
@@ -515,7 +563,7 @@ def _turned_mask(x: Tensor, mask: Tensor, eps: float) -> Tensor:
 def _without_root(x: Tensor, mask: Tensor, eps: float) -> Tensor:
     words = x[mask]
     variance = words.var(0, correction=0)
-    return (x - words.mean(0)) / (variance + eps) * mask.unsqueeze(-1)
+    return _only((x - words.mean(0)) / (variance + eps), mask)
 
 
 def _padding_statistics(x: Tensor, mask: Tensor, eps: float) -> Tensor:
@@ -524,16 +572,15 @@ def _padding_statistics(x: Tensor, mask: Tensor, eps: float) -> Tensor:
 
 
 def _each_place(x: Tensor, mask: Tensor, eps: float) -> Tensor:
-    keep = mask.unsqueeze(-1)
-    count = keep.sum(0).clamp(min=1)
-    mean = (x * keep).sum(0) / count
-    variance = ((x - mean).pow(2) * keep).sum(0) / count
+    count = mask.unsqueeze(-1).sum(0).clamp(min=1)
+    mean = _only(x, mask).sum(0) / count
+    variance = _only((x - mean).pow(2), mask).sum(0) / count
     return _finish(x, mean, variance, mask, eps)
 
 
 def _std_plus_eps(x: Tensor, mask: Tensor, eps: float) -> Tensor:
     words = x[mask]
-    return (x - words.mean(0)) / (words.std(0) + eps) * mask.unsqueeze(-1)
+    return _only((x - words.mean(0)) / (words.std(0) + eps), mask)
 
 
 def _statistics(
@@ -544,13 +591,14 @@ def _statistics(
     def normalise(x: Tensor, mask: Tensor, eps: float) -> Tensor:
         counts, axes = mask.unsqueeze(-1).expand_as(x).to(x), (0, 1)
         if over in ("places", "zeros"):
-            x_, counts = (x if over == "places" else x * counts), torch.ones_like(x)
+            x_, counts = (x if over == "places" else _only(x, mask)), torch.ones_like(x)
         else:
             x_, axes = x, {"words": (0, 1), "sentence": (1,), "all": (0, 1, 2), "layer": (2,)}[over]
             counts = torch.ones_like(x) if over == "layer" else counts
         number = counts.sum(axes, keepdim=True).clamp(min=1)
-        mean = (x_ * counts).sum(axes, keepdim=True) / number
-        squares = ((x_ - mean).pow(2) * counts).sum(axes, keepdim=True)
+        some = partial(torch.where, counts > 0, other=0.0)
+        mean = some(x_).sum(axes, keepdim=True) / number
+        squares = some((x_ - mean).pow(2)).sum(axes, keepdim=True)
         variance = squares / (number - less).clamp(min=1)
         root = {
             "root": (variance + eps).sqrt(), "outside": variance.sqrt() + eps,
@@ -580,7 +628,7 @@ BATCH_BUT = [
 
 
 def _centred_words(x: Tensor, mask: Tensor) -> Tensor:
-    return (x - x[mask].mean(0)) * mask.unsqueeze(-1)
+    return _only(x - x[mask].mean(0), mask)
 
 
 def _masked_with(
@@ -596,6 +644,26 @@ def _masked_with(
     apart = x - mean(x.masked_fill(~word, 0.0), n)
     variance = apart.pow(2).masked_fill(~word, 0.0).sum((0, 1)) / n
     return (apart / (spread(variance) + eps).sqrt()).masked_fill(~word, 0.0)
+
+
+def _multiplied(sums: bool, end: bool) -> Callable[..., Tensor]:
+    """Right where all numbers of the padding are finite."""
+
+    def normalise(x: Tensor, mask: Tensor, eps: float) -> Tensor:
+        word = mask.unsqueeze(-1)
+        keep = word.mul if sums else partial(_only, mask=mask)
+        mean = keep(x).sum((0, 1)) / mask.sum()
+        variance = keep(x - mean).pow(2).sum((0, 1)) / mask.sum()
+        normal = (x - mean) / (variance + eps).sqrt()
+        return normal * word if end else _only(normal, mask)
+
+    return normalise
+
+
+ZERO_TIMES = (
+    "0 times infinity is no number. What stands in the padding must not be computed with: "
+    "`masked_fill` and `torch.where` put a zero there, whatever it is."
+)
 
 
 BATCH_MISTAKES = mistakes(
@@ -640,6 +708,9 @@ BATCH_MISTAKES = mistakes(
     ("eps outside the root", _eps_outside, "Eps is added to the variance, under the root."),
     ("the variance without its root", _without_root,
      "The differences are divided by the root of the variance."),
+    ("the mask turned round", _turned_mask,
+     "The mask is True where there is a word. Mean and variance were taken where it is False, and "
+     "the words set to zero."),
     ("the statistics of the padding", _padding_statistics,
      "Mean and variance were taken where the mask is False. True means that there is a word."),
     ("the mean over all places, the variance over the words",
@@ -662,12 +733,12 @@ BATCH_MISTAKES = mistakes(
      lambda x, mask, eps: _finish(x, torch.zeros(()), x[mask].var(0, correction=0), mask, eps),
      "The mean of each feature is subtracted before the division."),
     ("divided by the mean distance from the mean",
-     lambda x, mask, eps: (x - x[mask].mean(0))
-     / ((x[mask] - x[mask].mean(0)).abs().mean(0) + eps) * mask[..., None],
+     lambda x, mask, eps: _centred_words(x, mask)
+     / ((x[mask] - x[mask].mean(0)).abs().mean(0) + eps),
      "Divided is by the root of the mean of the squares, with eps under it."),
     ("divided by the range",
-     lambda x, mask, eps: (x - x[mask].amin(0))
-     / (x[mask].amax(0) - x[mask].amin(0) + eps) * mask[..., None],
+     lambda x, mask, eps: _only(
+         (x - x[mask].amin(0)) / (x[mask].amax(0) - x[mask].amin(0) + eps), mask),
      "Normalised is by mean and standard deviation, not from the smallest to the largest."),
     ("the median in place of the mean",
      lambda x, mask, eps: _finish(
@@ -739,16 +810,10 @@ BATCH_MISTAKES = mistakes(
      lambda x, mask, eps: _finish(x, x[mask].mean(0), x[mask].pow(2).mean(0), mask, eps),
      "The squares are those of the differences from the mean, not of the entries themselves."),
     ("the mean subtracted, and nothing divided",
-     lambda x, mask, eps: (x - x[mask].mean(0)) * mask.unsqueeze(-1),
+     lambda x, mask, eps: _centred_words(x, mask),
      "The differences from the mean are still to be divided by the root of variance and eps."),
     ("the padding counted as zeros, and not set to zero in the result",
-     lambda x, mask, eps: _finish(
-         x * mask.unsqueeze(-1),
-         (x * mask.unsqueeze(-1)).mean((0, 1)),
-         (x * mask.unsqueeze(-1)).var((0, 1), correction=0),
-         torch.ones_like(mask),
-         eps,
-     ),
+     lambda x, mask, eps: _padding_counted(_only(x, mask), torch.ones_like(mask), eps),
      "Two mistakes: zeros are numbers like any other and must be left out of the sums and of the "
      "count, and the padding should be zero in the result."),
     ("the mean over all places, of zeros too", lambda x, mask, eps: _masked_with(
@@ -761,7 +826,7 @@ BATCH_MISTAKES = mistakes(
         x, mask, eps, spread=lambda var: var.mean()),
      "Each feature has a variance of its own."),
     ("each sentence by itself, all features together",
-     lambda x, mask, eps: torch.nn.functional.layer_norm(x, x.shape[1:], eps=eps) * mask[..., None],
+     lambda x, mask, eps: _only(torch.nn.functional.layer_norm(x, x.shape[1:], eps=eps), mask),
      "Each feature has one mean, over the words of all sentences, and padding is left out of it."),
     ("the words set to zero, not the padding",
      lambda x, mask, eps: _finish(
@@ -769,8 +834,7 @@ BATCH_MISTAKES = mistakes(
      "The mask is True where there is a word: zero is what stands where it is False."),
     ("the padding set to zero before the norm, and not after it",
      lambda x, mask, eps: _finish(
-         x * mask.unsqueeze(-1), x[mask].mean(0), x[mask].var(0, correction=0),
-         torch.ones_like(mask), eps),
+         _only(x, mask), x[mask].mean(0), x[mask].var(0, correction=0), torch.ones_like(mask), eps),
      "From a zero the mean is subtracted as well: set the padding to zero in the result."),
     ("the sum of the words in place of their mean",
      lambda x, mask, eps: _finish(x, x[mask].sum(0), x[mask].var(0, correction=0), mask, eps),
@@ -781,6 +845,9 @@ BATCH_MISTAKES = mistakes(
     ("the variance of all features together",
      lambda x, mask, eps: _finish(x, x[mask].mean(0), x[mask].var(correction=0), mask, eps),
      "Each feature has a variance of its own."),
+    *((f"the padding multiplied by 0 {where}", _multiplied(sums, end), ZERO_TIMES)
+      for where, sums, end in (("at the end", False, True), ("in the sums", True, False),
+                               ("in the sums and at the end", True, True))),
 )  # fmt: skip
 
 
@@ -1116,6 +1183,11 @@ def stack_cases() -> list[tuple]:
     return cases
 
 
+def _own_norm(h: Tensor) -> Tensor:
+    """A norm without gamma and beta."""
+    return torch.nn.functional.layer_norm(h, h.shape[-1:])
+
+
 def _through(step: Callable, end: Callable | None = None) -> Callable:
     """A wrong stack: h = step(h, sublayer, norm, first x) layer by layer, then the end."""
 
@@ -1163,8 +1235,63 @@ def _only_normed(x: Tensor, sublayers: list, norms: list, final_norm: Callable) 
     return final_norm(reduce(lambda x, norm: norm(x), norms, x))
 
 
-def _first_norm_for_all(x, sublayers, norms, final_norm):
-    return pre_norm_stack(x, sublayers, [norms[0]] * len(norms), final_norm)
+def _norm_for_all(i: int, safe: bool) -> Callable:
+    """One of the norms for all layers; unless `safe`, it is an error where there is none."""
+
+    def stack(x, sublayers, norms, final_norm):
+        one = norms[i] if norms or not safe else None
+        return pre_norm_stack(x, sublayers, [one] * len(norms), final_norm)
+
+    return stack
+
+
+def _next_norm(safe: bool) -> Callable:
+    """Each layer with the norm of the next; unless `safe`, it is an error where there is none."""
+
+    def stack(x, sublayers, norms, final_norm):
+        return pre_norm_stack(
+            x, sublayers, norms[1:] + (norms[:1] if safe else [norms[0]]), final_norm
+        )
+
+    return stack
+
+
+def _returns_in_the_loop(normed: bool) -> Callable:
+    def stack(x, sublayers, norms, final_norm):
+        for sublayer, norm in zip(sublayers, norms, strict=True):
+            x = x + sublayer(norm(x))
+            return final_norm(x) if normed else x
+
+    return stack
+
+
+def _shifted_norms(x, sublayers, norms, final_norm):
+    x = norms[0](x) if norms else x
+    for sublayer, norm in zip(sublayers, [*norms[1:], final_norm], strict=False):
+        x = norm(x + sublayer(x))
+    return x
+
+
+def _every_norm(x, sublayers, norms, final_norm, outer: bool = True):
+    pairs = product(sublayers, norms) if outer else ((f, n) for n, f in product(norms, sublayers))
+    for sublayer, norm in pairs:
+        x = x + sublayer(norm(x))
+    return final_norm(x)
+
+
+def _normed_once(x, sublayers, norms, final_norm):
+    h = reduce(lambda h, norm: norm(h), norms, x)
+    return final_norm(sum((sublayer(h) for sublayer in sublayers), x))
+
+
+def _own_norms(layers: bool, end: bool) -> Callable:
+    """A norm of one's own in place of those that are given."""
+    return lambda x, sublayers, norms, final_norm: pre_norm_stack(
+        x,
+        sublayers,
+        [_own_norm] * len(norms) if layers else norms,
+        _own_norm if end else final_norm,
+    )
 
 
 def _backwards(x, sublayers, norms, final_norm):
@@ -1188,6 +1315,10 @@ def _returned_early(x, sublayers, norms, final_norm):
     return final_norm(x + sublayers[0](norms[0](x)))
 
 
+NO_LAYERS = (  # what a loop over no layers never asks for
+    ("", ""),
+    (", and an error where there is none", " And the lists may be empty."),
+)
 STACK_MISTAKES = mistakes(
     ("the first layer alone, and no final norm",
      lambda x, sublayers, norms, final_norm: x + sublayers[0](norms[0](x)),
@@ -1254,8 +1385,9 @@ STACK_MISTAKES = mistakes(
     ("the stream normed, and what the sub-layers give lost", _only_normed,
      "`x` must be the stream itself plus what the sub-layer gives. Here it is the normed stream, "
      "and nothing was added to it."),
-    ("the first norm for all layers", _first_norm_for_all,
-     "Each layer has its own norm: `norms[i]` belongs to `sublayers[i]`."),
+    *((f"the {which} norm for all layers{more}", _norm_for_all(i, not more),
+       "Each layer has its own norm: `norms[i]` belongs to `sublayers[i]`." + also)
+      for which, i in (("first", 0), ("last", -1)) for more, also in NO_LAYERS),
     ("from the last layer to the first", _backwards,
      "The first sub-layer of the list comes first."),
     ("all sub-layers read the first x", _side_by_side,
@@ -1318,11 +1450,6 @@ STACK_MISTAKES = mistakes(
      "Each sub-layer's output is added to the stream, not subtracted."),
     ("the stream added twice", _through(lambda h, f, norm, first: h + h + f(norm(h))),
      "The stream is what each sub-layer's output is added to, once."),
-    ("the last norm for all layers",
-     lambda x, sublayers, norms, final_norm: pre_norm_stack(
-         x, sublayers, [norms[-1]] * len(norms), final_norm
-     ),
-     "Each layer has its own norm: `norms[i]` belongs to `sublayers[i]`."),
     ("one residual connection round the whole stack",
      lambda x, sublayers, norms, final_norm: _through(
          lambda h, f, norm, first: f(norm(h)),
@@ -1332,11 +1459,38 @@ STACK_MISTAKES = mistakes(
     ("the final norm twice",
      _through(_pre, lambda h, norms, final_norm: final_norm(final_norm(h))),
      "The final norm stands once, behind the last layer."),
-    ("the norm of the next layer",
+    *((f"the norm of the next layer{more}", _next_norm(not more),
+       "Each layer has its own norm: `norms[i]` belongs to `sublayers[i]`." + also)
+      for more, also in NO_LAYERS),
+    ("a `return` in the loop", _returns_in_the_loop(normed=True),
+     "So only the first layer runs, and with no layers nothing is returned. The `return` stands "
+     "behind the loop, as far to the left as `for`."),
+    ("a `return` in the loop, and no final norm", _returns_in_the_loop(normed=False),
+     "So only the first layer runs, and with no layers nothing is returned. All layers come first, "
+     "and then the final norm."),
+    ("each sum normed with the norm of the next layer", _shifted_norms,
+     "So it is post-norm, with a norm in front: the stream itself is normed. In pre-norm only what "
+     "a sub-layer reads is, and the sums are left alone."),
+    ("every norm with every sub-layer", _every_norm,
+     "Of two loops, one in the other, each sub-layer runs once for each norm. `zip` goes through "
+     "both lists together."),
+    ("every sub-layer with every norm, the norms in the outer loop",
+     partial(_every_norm, outer=False),
+     "Of two loops, one in the other, each sub-layer runs once for each norm. `zip` goes through "
+     "both lists together."),
+    ("the normed x added as well", _through(lambda h, f, norm, first: h + norm(h) + f(norm(h))),
+     "To the stream is added what the sub-layer gives, and not what it reads."),
+    ("all norms one after the other, and what they leave read by all sub-layers", _normed_once,
+     "Each sub-layer reads the stream as it is then, through its own norm: `norms[i]` stands in "
+     "the loop."),
+    *((f"a norm of your own in place of {names}", _own_norms(layers, end),
+       "The norms are given, with gammas and betas of their own: call `norms[i]` and `final_norm`.")
+      for names, layers, end in (("those of the layers", True, False),
+                                 ("the final one", False, True), ("those given", True, True))),
+    ("x added once more before the final norm",
      lambda x, sublayers, norms, final_norm: pre_norm_stack(
-         x, sublayers, [*norms[1:], norms[0]], final_norm
-     ),
-     "Each layer has its own norm: `norms[i]` belongs to `sublayers[i]`."),
+         x, sublayers, norms, lambda h: final_norm(h + x)),
+     "x is in the stream already: each layer has added to it."),
 )  # fmt: skip
 
 # 10.6 two feed-forward nets in one
@@ -1384,9 +1538,17 @@ def _told(shapes: list[tuple]) -> str:
     return f"w_1 {shapes[0]}, b_1 {shapes[1]}, w_2 {shapes[2]}, b_2 {shapes[3]}"
 
 
+STACKED = "an axis more"
+
+
 def joined_output(answer: Callable, first: Net, second: Net) -> Any:
     """What the one net makes of some words, or the shapes that do not fit."""
-    given = answer(first, second)
+    try:
+        given = answer(first, second)
+    except RuntimeError as error:
+        if "stack expects" in str(error):
+            return STACKED
+        raise
     if given is None:
         return None
     if not isinstance(given, list | tuple) or len(given) != 4:
@@ -1397,10 +1559,17 @@ def joined_output(answer: Callable, first: Net, second: Net) -> Any:
     w_1, b_1, w_2, b_2 = (torch.as_tensor(one, dtype=torch.float64) for one in given)
     d, hidden = first[0].shape[0], b_1.shape[0] if b_1.dim() == 1 else -1
     shapes = [tuple(one.shape) for one in (w_1, b_1, w_2, b_2)]
+    more = [len(one) - axes for one, axes in zip(shapes, (2, 1, 2, 1), strict=True)]
+    if {*more} in ({0, 1}, {1}) and all(2 in one for one, n in zip(shapes, more, strict=True) if n):
+        return STACKED
     if shapes != [(d, hidden), (hidden,), (hidden, d), (d,)]:
         return _told(shapes)
     words = torch.randn(7, d, generator=torch.Generator().manual_seed(6)).double()
     return feed_forward(words, w_1, b_1, w_2, b_2)
+
+
+def _twice(axis: int, i: int, *both: Tensor) -> Tensor:
+    return torch.cat([both[i]] * 2, axis)
 
 
 BY_COLUMNS = "w_1 is (D, F): a hidden unit is a column, and the columns stand side by side."
@@ -1509,6 +1678,24 @@ FEED_MISTAKES = mistakes(
      "The two b_2 are added, once."),
     ("w_2 halved", _joined(w_2=lambda a, b: torch.cat([a, b]) / 2),
      "The outputs are added, not averaged: the rows of w_2 stay as they are."),
+    *((f"{name} of the {which} net twice", _joined(**{name: partial(_twice, axis, i)}),
+       f"The hidden units of the {other} net need their part of {name}: look at the names in your "
+       "line.")
+      for name, axis in (("w_1", 1), ("b_1", 0), ("w_2", 0))
+      for i, (which, other) in enumerate((("first", "second"), ("second", "first")))),
+    ("the numbers of w_1 one behind the other, and reshaped",
+     _joined(w_1=lambda a, b: torch.cat([a.flatten(), b.flatten()]).reshape(len(a), -1)),
+     BY_COLUMNS + " A reshape mixes them: put them together along the last axis."),
+    ("w_1 one below the other, and reshaped, where that can be done",
+     _joined(w_1=lambda a, b: (
+         torch.cat([a, b]).reshape(len(a), -1) if a.shape == b.shape else torch.cat([a, b], 1))),
+     BY_COLUMNS + " A reshape mixes them: put them together along the last axis."),
+    ("w_1 with its columns in turn from each net, and the rest one behind the other",
+     _joined(w_1=lambda a, b: (
+         torch.stack([a, b], -1).reshape(len(a), -1) if a.shape == b.shape
+         else torch.cat([a, b], 1))),
+     "Each hidden unit must keep its own entry of b_1 and its own row of w_2: the same order in "
+     "w_1, b_1 and w_2."),
 )  # fmt: skip
 
 
@@ -1517,6 +1704,12 @@ def _shapes(
 ) -> tuple[str, str] | None:
     """What shapes came that do not fit."""
     i = next((i for i, one in enumerate(got) if isinstance(one, str)), None)
+    if STACKED in [*filter(lambda one: isinstance(one, str), got)]:
+        return (
+            "an axis too many",
+            "`torch.stack` makes a new axis. `torch.cat` puts tensors together along one that is "
+            "there: hidden units stand side by side in w_1 and one below the other in w_2.",
+        )
     if i is None:
         return None
     d, first, second = cases[i][0][0].shape[0], *(len(net[1]) for net in cases[i])
@@ -1525,6 +1718,10 @@ def _shapes(
         return "w_1 and w_2 transposed", "w_1 is (D, F) and w_2 (F, D), as in equation (2)."
     if got[i] == _told([(d, both), (both, d), (both,), (d,)]):
         return "b_1 and w_2 in each other's place", "The order is (w_1, b_1, w_2, b_2)."
+    if got[i] == _told([(d, both), (d,), (both, d), (both,)]):
+        return "b_1 and b_2 in each other's place", "The order is (w_1, b_1, w_2, b_2)."
+    if got[i] == _told([(both, d), (both,), (d, both), (d,)][::-1]):
+        return "all four in reverse order", "The order is (w_1, b_1, w_2, b_2)."
     if got[i] == _told([(2 * d, both), (both,), (both, 2 * d), (2 * d,)]):
         return (
             "blocks along the diagonal",
@@ -1645,7 +1842,37 @@ COUNT_MISTAKES = mistakes(
      "Both norms stand round the sub-layers, where a word has the width d_model."),
     ("the norms left out", parts_and_total(ATTENTION, FEED, 0),
      "Each of the two norms learns a gamma and a beta."),
+    *((f"{names} counted once for each head",
+       parts_and_total((4 - n + n * BIG_H) * BIG_D**2, FEED, NORMS),
+       "All heads together have one square of each kind: W^Q, W^K and W^V are cut into heads, and "
+       "W^O takes all heads side by side.")
+      for names, n in (("W^O", 1), ("keys and values", 2), ("queries, keys and values", 3))),
+    ("W^O of one head", parts_and_total(3 * BIG_D**2 + BIG_D**2 // BIG_H, FEED, NORMS),
+     "W^O takes all heads side by side, as many numbers as the model is wide."),
 )  # fmt: skip
+
+
+def _other_units(
+    cases: Sequence[Case], got: Sequence[Any], want: Sequence[Any]
+) -> tuple[str, str] | None:
+    """Shares in place of numbers, or numbers in thousands or millions, and rounded."""
+    said, right = got[0], want[0]
+    if not isinstance(said, list) or len(said) != 4 or isinstance(said[0], str):
+        return None
+    near = lambda unit: all(  # noqa: E731
+        abs(a - b / unit) <= max(0.01, 0.005 * b / unit) for a, b in zip(said, right, strict=True)
+    )
+    for unit, words in ((1e3, "in thousands"), (1e6, "in millions")):
+        if near(unit):
+            return f"{words}, rounded", "Give the numbers whole."
+    for whole_is, words in ((100, "shares in percent"), (1, "shares")):
+        shares = [whole_is * b / right[-1] for b in right]
+        if all(abs(a - b) <= 0.02 * whole_is for a, b in zip(said, shares, strict=True)):
+            return (
+                f"{words} in place of numbers",
+                "The shares are right. Asked for are the numbers.",
+            )
+    return None
 
 
 # 10.8 prediction: what columns of zeros do to the spread of the words
@@ -1713,6 +1940,8 @@ for said in product((GROWS, SHRINKS, STAYS), repeat=4):
 def in_signs(output: Any) -> Any:
     """Numbers, also for words."""
     signs = {"grows": GROWS, "shrinks": SHRINKS, "stays": STAYS}
+    if any(isinstance(said, bool) for said in output):
+        return output
     return whole([signs.get(said, said) if isinstance(said, str) else said for said in output])
 
 
@@ -1739,6 +1968,9 @@ def _on_and_off() -> Tensor:
     return x
 
 
+PARTS_OF_A_NET = ("w_1", "b_1", "w_2", "b_2")
+
+
 def what_it_writes(answer: Callable) -> Tensor | None:
     given = answer()
     if given is None:
@@ -1747,6 +1979,16 @@ def what_it_writes(answer: Callable) -> Tensor | None:
         raise ValueError("expected four things: w_1, b_1, w_2 and b_2")
     w_1, b_1, w_2, b_2 = (torch.as_tensor(one, dtype=torch.float32) for one in given)
     F = b_1.shape[0] if b_1.dim() == 1 else -1
+    shapes = [tuple(one.shape) for one in (w_1, b_1, w_2, b_2)]
+    for places in permutations(range(4)):  # of right ones, in another order
+        moved = [shapes[i] for i in places]
+        units = moved[0][-1] if moved[0] else 0
+        if moved == [(4, units), (units,), (units, 4), (4,)] != shapes and shapes[0] != (units, 4):
+            came = [PARTS_OF_A_NET[places.index(i)] for i in range(4)]
+            raise ValueError(
+                f"expected the order (w_1, b_1, w_2, b_2): by their shapes, "
+                f"({', '.join(came)}) came"
+            )
     if (w_1.shape, w_2.shape) == ((F, 4), (4, F)) and F != 4:
         raise ValueError(
             f"expected w_1 and w_2 of the shapes (4, F) and (F, 4), got them transposed: "
@@ -1808,7 +2050,19 @@ XOR_MISTAKES = mistakes(
     ("an and", lambda: _net([1, 1], [-1], [1]),
      "It writes 1 where both are on. Asked for is exactly one."),
     ("the sum", lambda: _net([1, 1], [0], [1]),
-     "With both on it writes 2. A second unit that fires only then can take it away."),
+     "With both on it writes 2. A second unit that fires only then can take it away: one that is "
+     "above 0 with both on, bias and all, and else not."),
+    *((f"{name}, twice", lambda sign=sign: _net(
+           [[sign, sign], [-sign, -sign]], [0, 0], [1, 1]),
+       f"Both units fire when entry {on} alone is on. One of them should read the two with the "
+       "signs turned.")
+      for name, sign, on in (("the first without the second", 1, 0),
+                             ("the second without the first", -1, 1))),
+    ("the sum, twice", lambda: _net([[1, 1], [1, 1]], [0, 0], [1, 1]),
+     "Both units are above 0 as soon as one entry is on. One of them needs a bias with which it "
+     "fires for both only, to take away what is too much."),
+    ("the sum, with a second unit that adds", lambda: _net([[1, 1], [1, 1]], [0, -1], [1, 2]),
+     "With both on the second unit fires: it should take away two, not add them."),
     ("a difference", lambda: _net([[1, -1], [-1, 1]], [0, 0], [1, -1]),
      "When the second one alone is on it writes -1. Both units should be added."),
     ("the first without the second", lambda: _net([1, -1], [0], [1]),
@@ -2209,7 +2463,7 @@ EXERCISES = [
         cases=[()],
         mistakes=NORM_TEST_MISTAKES,
         invariants=rules(RIGHT_NORMS, NORMS_WHY),
-        probe=verdicts_on(ALL_NORMS, NORM_LACKS),
+        probe=norm_verdicts,
     ),
     Exercise(
         number="10.3",
@@ -2259,6 +2513,7 @@ EXERCISES = [
         reference=parts_and_total(ATTENTION, FEED, NORMS),
         canonical=whole,
         mistakes=COUNT_MISTAKES,
+        invariants=Family(_other_units),
     ),
     Exercise(
         number="10.8",
@@ -2267,6 +2522,7 @@ EXERCISES = [
         reference=[GROWS, SHRINKS, STAYS, STAYS],
         canonical=in_signs,
         mistakes=PREDICTION_MISTAKES,
+        invariants=Family(no_signs),
     ),
     Exercise(
         number="10.9",

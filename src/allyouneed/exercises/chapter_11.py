@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -15,6 +16,7 @@ from allyouneed.masks import causal_mask, padding_mask
 from allyouneed.tokens import BOS, EOS, PAD, pad
 from allyouneed.transformer import Transformer, TransformerConfig
 
+from .compare import kind, show
 from .core import Case, Exercise, Family, Invariant, mistakes
 from .pairs import combined
 
@@ -84,6 +86,12 @@ COUNT_SLIPS = [
      "Each head has matrices of its own."),
     ("W^O, or W^V, left out", {"attention": lambda d, h, k, v: d * h * (2 * k + v)},
      "W^O mixes the heads."),
+    ("W^O square", {"attention": lambda d, h, k, v: d * h * (2 * k + v) + d * d},
+     "W^O is (h d_v, D)."),
+    ("W^O for one head", {"attention": lambda d, h, k, v: d * h * (2 * k + v) + d * v},
+     "W^O is (h d_v, D): it takes all heads side by side."),
+    ("d_model / n_heads in place of d_k",
+     {"attention": lambda d, h, k, v: 2 * d * h * (d // h + v)}, "d_k is given."),
     ("biases in the attention",
      {"attention": lambda d, h, k, v: 2 * d * h * (k + v) + 2 * h * k + h * v + d},
      "The projections have no biases."),
@@ -129,6 +137,9 @@ COUNT_MISTAKES = mistakes(
     ("W^V and W^O as wide as the model", _counted(
         attention=lambda d, h, k, v: 2 * d * h * k + 2 * d * d),
      "The values of a head have d_v entries: W^V is (D, h d_v) and W^O (h d_v, D)."),
+    ("d_model / n_heads in place of d_k",
+     _counted(attention=lambda d, h, k, v: 2 * d * h * (d // h + v)),
+     "That is the chapter's d_k. Here it is given, as `d_k`, and may be any number."),
     ("narrow queries, and keys as wide as values",
      _counted(attention=lambda d, h, k, v: d * h * (k + 3 * v)),
      "A key is multiplied with a query, so it has d_k entries, too."),
@@ -230,11 +241,6 @@ COUNT_MISTAKES = mistakes(
     ("one matrix for queries and keys", _counted(attention=lambda d, h, k, v: d * h * (k + 2 * v)),
      "Queries and keys have matrices of their own."),
     *combined(_counted, COUNT_SLIPS, but=COUNT_BUT),
-    ("b_2 forgotten, and W^O square",
-     lambda v, d, f, h, k, w, n, m: (
-         parameters(v, d, f, h, k, w, n, m) - (n + m) * d + (n + 2 * m) * (d * d - h * w * d)
-     ),
-     "The feed-forward net has two biases, b_1 and b_2. And W^O is (h d_v, D)."),
     ("keys and values of the memory for one layer of the decoder",
      lambda v, d, f, h, k, w, n, m: (
          parameters(v, d, f, h, k, w, n, m) - (m - 1) * h * d * (k + w)
@@ -651,6 +657,17 @@ SHARED_MISTAKES = mistakes(
      lambda tokens, states, dx, dlogits: _shared()(
          tokens, states, dx, dlogits / dlogits.shape[1]),
      "Gradients of several places are added up."),
+    ("a reshape in place of the transpose, on the way through the logits",
+     lambda tokens, states, dx, dlogits: (
+         _below(tokens, dx, dlogits, _root(dx))
+         + dlogits.reshape(dlogits.shape[-1], -1) @ states.flatten(0, 1)),
+     "A reshape reads the numbers on, row after row, and mixes places with tokens. `.T` turns rows "
+     "into columns."),
+    ("a reshape in place of the transpose, of the whole",
+     lambda tokens, states, dx, dlogits: (
+         _below(tokens, dx, dlogits, _root(dx))
+         + (states.flatten(0, 1).T @ dlogits.flatten(0, 1)).reshape(dlogits.shape[-1], -1)),
+     "A reshape reads the numbers on, row after row. `.T` turns rows into columns."),
     ("the product of the two ways",
      lambda tokens, states, dx, dlogits: (
          _below(tokens, dx, dlogits, _root(dx)) * _above(states, dlogits)),
@@ -677,6 +694,10 @@ class Attention:
         self.w = torch.randn(4, d_model, d_model, generator=draw) * d_model**-0.5 * 1.5
 
     def __call__(self, q, k, v, mask=None) -> Tensor:
+        for name, one in (("q", q), ("k", k), ("v", v)):
+            if not (isinstance(one, Tensor) and one.is_floating_point()):
+                came = "True and False" if getattr(one, "dtype", None) is torch.bool else kind(one)
+                raise TypeError(f"expected attention(q, k, v, mask), got {came} as {name}")
         w_q, w_k, w_v, w_o = self.w.to(q.dtype)
         scores = (q @ w_q) @ (k @ w_k).transpose(-2, -1) / math.sqrt(q.shape[-1])
         if mask is not None:
@@ -1099,6 +1120,14 @@ ENCODER_MISTAKES = mistakes(
     ("in post-norm, the second norm before the net as well",
      _layer(lambda x, a, f, n1, n2: (lambda y: n2(y + f(n2(y))))(n1(x + a(x, x, x)))),
      "In post-norm the net reads x' as it is: that is normed already."),
+    ("in post-norm, each norm before its sub-layer as well",
+     _layer(lambda x, a, f, n1, n2: (lambda y: n2(y + f(n2(y))))(n1(x + a(*[n1(x)] * 3)))),
+     "In post-norm each sub-layer reads what is in the stream, and the norm comes behind the "
+     "addition, once."),
+    ("in post-norm, the sums normed by the norms in each other's place, and what is read as well",
+     _layer(lambda x, a, f, n1, n2: (lambda y: n2(y + f(n1(y))))(n2(x + a(*[n1(x)] * 3)))),
+     "In post-norm each sub-layer reads what is in the stream, and its own norm comes behind the "
+     "addition, once."),
     ("in pre-norm, the first sum normed as well",
      _layer(None, lambda x, a, f, n1, n2: (lambda y: y + f(n2(y)))(n1(x + a(*[n1(x)] * 3)))),
      "In pre-norm the norm stands before the sub-layer, and the sum is left alone."),
@@ -1814,6 +1843,43 @@ def _along_queries(src: Tensor, tgt: Tensor, pad: int) -> tuple[Tensor, Tensor, 
     return s, t & _square(tgt.shape[1]), s
 
 
+def _ids_hidden(hidden: Callable[[Tensor, int], Tensor]) -> Callable:
+    """The masks with other ids hidden than the padding's."""
+
+    def answer(src, tgt, pad):
+        s, t = (~hidden(ids, pad)[:, None, None, :] for ids in (src, tgt))
+        return s, t & _square(tgt.shape[1]), s
+
+    return answer
+
+
+def _all_seen(places: tuple[int, ...]) -> Callable:
+    """The masks, in which padded queries see more."""
+
+    def answer(src, tgt, pad):
+        s, t = ((ids == pad)[:, None, :, None] for ids in (src, tgt))
+        more = s, t, t
+        return tuple(
+            mask | more[i] if i in places else mask
+            for i, mask in enumerate(three_masks(src, tgt, pad))
+        )
+
+    return answer
+
+
+def _diagonal(places: tuple[int, ...]) -> Callable:
+    """The masks, in which each word of a self-attention sees itself."""
+
+    def answer(src, tgt, pad):
+        lengths = src.shape[1], tgt.shape[1]
+        return tuple(
+            mask | torch.eye(lengths[i]).bool() if i in places else mask
+            for i, mask in enumerate(three_masks(src, tgt, pad))
+        )
+
+    return answer
+
+
 MASK_MISTAKES = mistakes(
     ("the padding hidden along the queries' axis", _along_queries,
      "Rows are queries, columns are keys: padding is hidden in the last axis."),
@@ -1951,6 +2017,27 @@ MASK_MISTAKES = mistakes(
     ("hidden only what is padding in all sentences",
      lambda *case: tuple(mask.any(0, keepdim=True) for mask in three_masks(*case)),
      "Each row has padding of its own: keep the axis of the sentences."),
+    ("hidden for all what is padding in any sentence",
+     lambda *case: tuple(mask.all(0, keepdim=True) for mask in three_masks(*case)),
+     "Each row has padding of its own: keep the axis of the sentences."),
+    ("source and target in each other's place",
+     lambda src, tgt, pad: three_masks(tgt, src, pad),
+     "The encoder reads `src`, the decoder `tgt`, and the keys of cross-attention come from `src`. "
+     "Look at the order of your arguments."),
+    ("ids up to 3 hidden, and `pad` not asked for", _ids_hidden(lambda ids, pad: ids <= EOS),
+     "`BOS` and `EOS` are tokens like any other. Hidden is the padding, whose id is given as "
+     "`pad`."),
+    ("BOS and EOS hidden as well",
+     _ids_hidden(lambda ids, pad: (ids == pad) | (ids == BOS) | (ids == EOS)),
+     "They are tokens like any other: padding alone is hidden, and the future."),
+    *((f"padded queries see everything, in {names}", _all_seen(places),
+       "No query is to be treated in another way: from padding, too, padding is hidden, and the "
+       "future.")
+      for names, places in (("the encoder", (0,)), ("cross-attention", (2,)),
+                            ("encoder and cross-attention", (0, 2)), ("all three", (0, 1, 2)))),
+    *((f"the diagonal opened {where}", _diagonal(places),
+       "Padding is hidden from every query, from itself as well.")
+      for where, places in (("in the encoder", (0,)), ("in encoder and decoder", (0, 1)))),
     ("the source's mask alone", lambda *case: three_masks(*case)[0],
      "Three masks are asked for: for the encoder, the decoder, and cross-attention."),
     ("the future alone",
@@ -2446,14 +2533,28 @@ WRITING_BUT = [
 ]
 
 
-def _only_words(model, src, length):
-    """The likeliest but PAD and BOS."""
+def _never(*ids: int) -> Callable:
+    """The likeliest but some."""
+
+    def answer(model, src, length):
+        model.eval()
+        tgt = torch.full((len(src), 1), BOS)
+        for _ in range(length):
+            logits = model(src, tgt)[:, -1]
+            logits[:, [*ids]] = -math.inf
+            tgt = torch.cat([tgt, logits.argmax(-1, keepdim=True)], dim=1)
+        return tgt[:, 1:]
+
+    return answer
+
+
+def _not_encoded(model, src, length):
+    """The embedded source in place of the memory."""
     model.eval()
-    tgt = torch.full((len(src), 1), BOS)
+    tgt, mask = torch.full((len(src), 1), BOS), padding_mask(src, PAD)
     for _ in range(length):
-        logits = model(src, tgt)[:, -1]
-        logits[:, [PAD, BOS]] = -math.inf
-        tgt = torch.cat([tgt, logits.argmax(-1, keepdim=True)], dim=1)
+        states = model.decode(tgt, model.embed(src), mask)
+        tgt = torch.cat([tgt, model.logits(states).argmax(-1)[:, -1:]], dim=1)
     return tgt[:, 1:]
 
 
@@ -2591,8 +2692,14 @@ WRITING_MISTAKES = mistakes(
      "`tgt = best` throws away what was written. Put the new token behind: `torch.cat`."),
     ("the mode set too late", _asleep_late,
      "The encoder has dropout, too: `model.eval()` comes before `model.encode`."),
-    ("PAD and BOS never written", _only_words,
-     "Nothing is forbidden here: the likeliest of all ids is written."),
+    *((f"{names} never written", _never(*ids),
+       "Nothing is forbidden here: the likeliest of all ids is written.")
+      for names, ids in (("PAD and BOS", (PAD, BOS)), ("EOS", (EOS,)),
+                         ("PAD, BOS and EOS", (PAD, BOS, EOS)),
+                         ("PAD, UNK, BOS and EOS", (PAD, 1, BOS, EOS)))),
+    ("the source not encoded", _not_encoded,
+     "What cross-attention reads is the memory, which `model.encode` makes of the source, and not "
+     "its embedding."),
     ("the first source for all sentences", _first_source,
      "Each sentence of the batch is written from its own source."),
     ("left off when one of the sentences had ended", _breaks_early,
@@ -2745,10 +2852,11 @@ ASKED = {  # what is asked, in order: whether the two calls must give the same, 
 
 def _asks(
     order: Sequence[str] = tuple(ASKED), atol: float = 1e-4, last: str = "", before: int = 2,
-    **changed: tuple,
+    opposite: str = "", **changed: tuple,
 ) -> Callable:  # fmt: skip
     """The questions of `order`, one by one; `changed` gives pairs of (source, target), and of the
-    question `last` the last place alone is looked at; of "later" the first `before` places."""
+    question `last` the last place alone is looked at; of "later" the first `before` places. The
+    answer to the question `opposite` is turned round."""
 
     def answer(model: Callable, vocab_size: int) -> str:
         src, tgt = [[4, 5, 6, EOS]], [[BOS, 7, 8]]
@@ -2767,7 +2875,7 @@ def _asks(
                 places = slice(0, before if name == "later" else None)
                 places = slice(-1, None) if name == last else places
                 close = torch.allclose(first[:, places], second[:, places], min(atol, 1e-5), atol)
-                if close != alike:
+                if (close != alike) != (name == opposite):
                     return fault
         return FINE
 
@@ -2787,10 +2895,27 @@ FAULT_MISTAKES = mistakes(
     ("dropout is not asked for first", _without("twice"),
      "With dropout two calls on the same input differ, and so any later question goes wrong. Call "
      "it twice before anything else."),
-    ("the future is never asked for", _without("later"),
-     "Change the last target token: the logits at the places before it must not move."),
-    ("the padding is never asked for", _without("longer"),
+    ("the future is never asked for, or with PAD alone, which is hidden", _without("later"),
+     "Change the last target token to another word: the logits at the places before it must not "
+     "move."),
+    ("the padding of the source is never asked for", _without("longer"),
      "Put padding behind the source: nothing may move."),
+    ("the source asked for with the same words in another order",
+     _asks(other=([[6, 5, 4, EOS]], [[BOS, 7, 8]])),
+     "A machine without positions answers the same to these: it sees the words, and not their "
+     "order. Ask with other words."),
+    *((f"the answer to the question for {of} turned round", _asks(opposite=name), why)
+      for name, of, why in (
+        ("twice", "dropout", "Dropout is on where two calls on the same input differ."),
+        ("later", "the future", "The future is seen where the places before the change move."),
+        ("longer", "the padding", "The padding is seen where more of it moves something."),
+        ("other", "the source",
+         "The source is ignored where other source tokens give the same logits."),
+        ("turned", "the order",
+         "There are no positions where the words turned round give the same logits."))),
+    *((f"a tolerance of {atol}", _asks(atol=atol),
+       "Differences that are meant are as small as that. Equal numbers differ by 0.0001 at most.")
+      for atol in (0.5, 1.0)),
     ("the source not asked for before the order", _without("other"),
      "A machine that ignores its source does not notice its order either. Ask first whether other "
      "source tokens change anything."),
@@ -2874,22 +2999,27 @@ def _matrices(stacks: Sequence[str], letters: str) -> list[str]:
 
 
 def as_set(output: Any) -> Any:
-    """Names in any order, in any case, each once."""
-    names = output.split(",") if isinstance(output, str) else output
-    words = (
-        in_words(re.sub(r"[.\s_]+(w[_^]?)?(?=[qkvo]$)", " w_", str(n).strip().lower()))
-        for n in names
-    )
-    return sorted(set(words))
+    """Names in any order, each once."""
+    return output if isinstance(output, str) else sorted({str(name).strip() for name in output})
+
+
+def _as_spelt(name: str) -> str:
+    """A name as the task spells it, if it is one of its names in another spelling."""
+    return in_words(re.sub(r"[.\s_]*(w[_^\s]*)?(?=[qkvo]$)", " w_", name.lower(), count=1))
 
 
 def _learns_or_not(cases: Sequence[Case], got: Sequence, want: Sequence) -> tuple[str, str] | None:
     """Which of those that are named do learn, and how many are not named."""
     every, said = _matrices(STACKS, "qkvo"), got[0]
+    if isinstance(said, str):
+        return "one string in place of a list", "Each name is a string of its own."
     if not isinstance(said, list):
         return None
     if other := [name for name in said if name not in every]:
-        return f"no matrix of the task: {other[0]!r}", 'They are written as "decoder w_o".'
+        if _as_spelt(other[0]) in every:
+            return f"not spelt as in the task: {other[0]!r}", 'They are spelt as "decoder w_o".'
+        which = " Which attention is it of?" * (other[0] in ("w_q", "w_k", "w_v", "w_o"))
+        return f"no matrix of the task: {other[0]!r}", f'They are spelt as "decoder w_o".{which}'
     more, less = [name for name in said if name not in want[0]], {*want[0]} - {*said}
     words = [f"named, and learns: {', '.join(more)}"] * bool(more)
     words += [f"missing: {len(less)} of those that learn nothing"] * bool(less)
@@ -2991,24 +3121,100 @@ def _choices(
     return [sizes for sizes in every if size(*sizes) <= budget] or every[:1]
 
 
-def spent(answer: Callable, budget: int) -> dict[str, bool] | None:
-    """Which of the wanted properties the sizes have."""
+class Spent(dict):
+    """Which of the wanted properties the sizes have, and the sizes."""
+
+    sizes: tuple[int, int, int, int]
+
+
+NAMES = ("d_model", "d_ff", "n_heads", "n_layers")
+
+
+def spent(answer: Callable, budget: int) -> Spent | None:
     sizes = answer(budget)
     if sizes is None:
         return None
-    if isinstance(sizes, TransformerConfig):
-        sizes = sizes.d_model, sizes.d_ff, sizes.n_heads, sizes.n_layers
-    if isinstance(sizes, int | float) or len(sizes) != 4:
-        raise ValueError("expected four whole numbers: d_model, d_ff, n_heads, n_layers")
-    d_model, d_ff, n_heads, n_layers = (int(size) for size in sizes)
-    total = _size(d_model, d_ff, n_heads, n_layers)
-    return {
+    if not isinstance(sizes, list | tuple | Tensor | np.ndarray) or len(sizes) != len(NAMES):
+        came = kind(sizes) + f" ({type(sizes).__name__})" * isinstance(sizes, TransformerConfig)
+        raise ValueError(f"expected four whole numbers, ({', '.join(NAMES)}), got {came}")
+    for name, size in zip(NAMES, sizes, strict=True):
+        number = isinstance(size, int | float | np.number | Tensor)
+        if not number or not float(size).is_integer():
+            raise ValueError(f"expected four whole numbers, got {name} = {show(size)}")
+    return properties(budget, *(int(size) for size in sizes))
+
+
+def properties(
+    budget: int, d_model: int, d_ff: int, n_heads: int, n_layers: int, size: Callable = _size
+) -> Spent:
+    total = size(d_model, d_ff, n_heads, n_layers)
+    found = Spent({
         "within the budget": total <= budget,
         "at least nine tenths of it": total >= 0.9 * budget,
         "heads of width 64": d_model == 64 * n_heads,
         "d_ff is four times d_model": d_ff == 4 * d_model,
         "2 to 12 layers": 2 <= n_layers <= 12,
-    }
+    })  # fmt: skip
+    found.sizes = d_model, d_ff, n_heads, n_layers
+    return found
+
+
+MISCOUNTED: list[tuple[str, Callable, str]] = [
+    ("cross-attention is not counted", lambda d, f, h, n: -4 * n * d * d,
+     "A decoder layer has two attentions."),
+    ("the embedding is not counted", lambda d, f, h, n: -VOCABULARY * d,
+     "The shared matrix has 8,000 times d_model numbers."),
+    ("the decoder is not counted", lambda d, f, h, n: -n * (8 * d * d + 2 * d * f + f + 7 * d),
+     "Both stacks have n_layers layers."),
+    ("W^O is not counted", lambda d, f, h, n: -3 * n * d * d, "An attention has four matrices."),
+    ("the embedding is counted twice", lambda d, f, h, n: VOCABULARY * d,
+     "One matrix serves source, target and logits."),
+    ("three embeddings are counted", lambda d, f, h, n: 2 * VOCABULARY * d,
+     "One matrix serves source, target and logits."),
+    ("37,000 tokens are counted", lambda d, f, h, n: (37_000 - VOCABULARY) * d,
+     "The vocabulary has 8,000 tokens."),
+]  # fmt: skip
+
+
+def _how_spent(
+    cases: Sequence[Case], got: Sequence[Any], want: Sequence[Any]
+) -> tuple[str, str] | None:
+    """What is counted wrong, or which properties are missing, and for which budgets."""
+    given = [(*case, one) for case, one in zip(cases, got, strict=True) if isinstance(one, Spent)]
+    if len(given) > 1 and len({one.sizes for _, one in given}) == 1:
+        return "the same machine for every budget", "Search anew for each: `budget` is handed over."
+    if len(given) > 1 and all(
+        one.sizes[3] % 2 == 0
+        and all(properties(budget, *one.sizes[:3], one.sizes[3] // 2).values())
+        for budget, one in given
+    ):
+        return (
+            "the layers of both stacks counted together",
+            "`n_layers` is the number of layers in each stack.",
+        )
+    fit = [
+        (name, why)
+        for name, more, why in MISCOUNTED
+        if len(given) > 1
+        and all(
+            all(properties(budget, *one.sizes, size=lambda *n, m=more: _size(*n) + m(*n)).values())
+            for budget, one in given
+        )
+    ]
+    lacks = []
+    for name in want[0]:
+        bad = [f"{budget // 10**6}" for budget, one in given if not one[name]]
+        some = f" (for {', '.join(bad)} million)" * (len(bad) < len(cases))
+        lacks += [f'"{name}"{some}'] * bool(bad)
+    if not lacks:
+        return None
+    name = f"asked for, and not so: {', '.join(lacks)}"
+    if len(given) < len(cases):
+        name += f"; and nothing returned for {len(cases) - len(given)} of the budgets"
+    over = any(not one["within the budget"] for _, one in given)
+    if len(fit) == 1 and (len(given) == len(cases) or not over):
+        return f"{name}; as when {fit[0][0]}", fit[0][1]
+    return name, "`budget` is the most that the machine may have." * over
 
 
 def _best(**how) -> Callable:
@@ -3161,5 +3367,6 @@ EXERCISES = [
         cases=BUDGETS,
         probe=spent,
         mistakes=BUDGET_MISTAKES,
+        invariants=Family(_how_spent),
     ),
 ]

@@ -18,10 +18,11 @@ from allyouneed.tokens import EOS, PAD
 from allyouneed.transformer import Transformer, TransformerConfig
 
 from .compare import kind, show
-from .core import Exercise, Invariant, Mistake, mistakes
+from .core import Case, Exercise, Family, Invariant, Mistake, mistakes
 from .faults import still_there
 from .pairs import combined
-from .suspects import Lack, each, rules, verdicts_on
+from .predictions import no_signs
+from .suspects import LOOSE, SLIPS, Lack, each, listed, rules, said_of, verdicts_on
 
 # 12.1 prediction: the best loss that label smoothing leaves
 
@@ -301,6 +302,26 @@ LOSS_MISTAKES = mistakes(
          log_softmax=lambda z: z,
      ).sum(),
      "The softmax runs over the vocabulary, the last axis."),
+    ("the share of the smoothing alone, without 1 - smoothing on the right token",
+     _variant(lambda e, v: (e / (v - 1), e / (v - 1), 0.0)),
+     "The right token has 1 - smoothing besides its part of the share."),
+    *((f"{names} left out, too",
+       lambda z, y, e, ids=ids: smoothed_loss(
+           z, y.masked_fill(torch.isin(y, torch.tensor(ids)), PAD), e),
+       "Only places whose label is PAD count for nothing. All other ids are to be learned, and EOS "
+       "above all: else the model never stops.")
+      for names, ids in (("EOS", [3]), ("UNK", [1]), ("UNK and BOS", [1, 2]),
+                         ("UNK, BOS and EOS", [1, 2, 3]))),
+    ("the share spread over all tokens but the last", lambda z, y, e: (
+        _variant(lambda e, v: (1 - e, 0.0, 0.0))(z, y, e)
+        - e * z[y != PAD].log_softmax(-1)[:, :-1].mean(1).sum()),
+     "PAD is token 0, the first: `[:, 1:]` leaves it out, and `[:, :-1]` the last of the words."),
+    *((f"the logits of the padding set to zero, and their losses {which}",
+       lambda z, y, e, on=on: smoothed_loss(z, y, e)
+       + (y == PAD).sum() * math.log(z.shape[-1]) * on(e),
+       "Logits of zero give every token the same probability, and a loss of their own, ln V. Leave "
+       "out the losses, or the rows of q.")
+      for which, on in (("counted", lambda e: 1.0), ("counted with their share", lambda e: e))),
     ("the smoothing alone", _variant(lambda e, v: (1 / (v - 1), 1 / (v - 1), 0.0)),
      "The right token has 1 - smoothing, and only the share `smoothing` is spread over all."),
     ("the logits made smaller in place of a share for all",
@@ -400,31 +421,101 @@ def rate(step: int, steps: int, warmup_steps: int, highest: float) -> float:
 SCHEDULE_CASES = [("1 to 10000", 10_000, 1_000, 0.001), ("1 to 500", 500, 100, 0.02)]
 
 
+class Rates(dict):
+    """Which of the wanted properties the rates of a run have, the rates as shares of the highest,
+    and, for each property that they have not, the first step that shows it."""
+
+    shares: Tensor
+    shown: dict[str, int]
+
+
 def rates_of(
     answer: Callable, every: str, steps: int, warmup_steps: int, highest: float
-) -> dict[str, bool] | None:
-    """Which of the wanted properties the rates of a run have."""
+) -> Rates | None:
     if isinstance(first := answer(1, steps, warmup_steps, highest), list | tuple):
         raise ValueError(f"expected the rate of one step, a number, got {kind(first)}")
     rates = [answer(step, steps, warmup_steps, highest) for step in range(1, steps + 1)]
     if None in rates:
         return None
-    r = torch.tensor([float(one) for one in rates], dtype=torch.float64) / highest
-    change, w, near = r.diff(), warmup_steps, 1e-6
-    middle = (warmup_steps + steps) // 2
-    return {
-        "above 0 before the last step": bool((r[:-1] > 0).all()) and bool(r[-1] >= 0),
-        "rises at each step of the warm-up": bool((change[: w - 1] > 0).all()),
-        "highest at the end of the warm-up": bool(
-            (r[w - 1] - 1).abs() < near and r.max() <= 1 + near
-        ),
-        "never rises after it": bool((change[w - 1 :] <= near).all()),
-        "at least half of the highest half-way down": bool(r[w - 1 : middle].min() >= 0.5 - near),
-        "at most a hundredth at the last step": bool(r[-1] <= 0.01 + near),
-        "no leap where the fall begins": bool(change[w - 1].abs() <= 2 / w + near),
-        "no leap": bool(change.abs().max() <= 2 / w + near),
-        "the first rate at most 2 / warmup_steps of the highest": bool(r[0] <= 2 / w + near),
+    shares = torch.tensor([float(one) for one in rates], dtype=torch.float64) / highest
+    return properties(shares, warmup_steps)
+
+
+def properties(r: Tensor, w: int) -> Rates:
+    """Of the shares `r` of the highest rate, with `w` steps of warm-up."""
+    change, near, steps, step = r.diff(), 1e-6, len(r), torch.arange(len(r)) + 1
+    middle = (w + steps) // 2
+    before = step[:-1]  # of each change, the step in front of it
+    bad = {
+        "above 0 before the last step": step[(r < 0) | ((r <= 0) & (step < steps))],
+        "rises at each step of the warm-up": before[(change <= 0) & (before < w)],
+        "highest at the end of the warm-up": step[
+            (r > 1 + near) | (((r - 1).abs() >= near) & (step == w))
+        ],
+        "never rises after it": before[(change > near) & (before >= w)],
+        "at least half of the highest half-way down": step[
+            (r < 0.5 - near) & (step >= w) & (step <= middle)
+        ],
+        "at most a hundredth at the last step": step[(r > 0.01 + near) & (step == steps)],
+        "no leap where the fall begins": before[(change.abs() > 2 / w + near) & (before == w)],
+        "no leap": before[change.abs() > 2 / w + near],
+        "the first rate at most 2 / warmup_steps of the highest": step[
+            (r > 2 / w + near) & (step == 1)
+        ],
     }
+    finite = bool(r.isfinite().all())
+    found = Rates({name: finite and not len(steps) for name, steps in bad.items()})
+    found.shares, found.shown = r, {name: int(one[0]) for name, one in bad.items() if len(one)}
+    return found
+
+
+OTHERWISE: list[tuple[str, Callable[[Tensor, int, float], Tensor], str]] = [
+    ("without the highest rate", lambda r, w, highest: r * highest,
+     "The shape is right. Multiply it by `highest`."),
+    ("multiplied by the highest rate twice", lambda r, w, highest: r / highest,
+     "The shape is right. Multiply it by `highest`, once."),
+    ("the warm-up not divided by its number of steps",
+     lambda r, w, highest: torch.cat([r[:w] / w, r[w:]]),
+     "During the warm-up the rate is the share step / warmup_steps of `highest`."),
+    ("the warm-up without the highest rate",
+     lambda r, w, highest: torch.cat([r[:w] * highest, r[w:]]),
+     "The shape is right. Multiply by `highest` during the warm-up, too."),
+    ("the fall without the highest rate",
+     lambda r, w, highest: torch.cat([r[:w], r[w:] * highest]),
+     "The shape is right. Multiply by `highest` after the warm-up, too."),
+    ("the top reached one step early", lambda r, w, highest: torch.cat([r[:1] / 2, r[:-1]]),
+     "Steps are counted from 1: the first rate is 1 / warmup_steps of the highest, and the highest "
+     "comes at step `warmup_steps`."),
+]  # fmt: skip
+
+
+def _how_it_runs(
+    cases: Sequence[Case], got: Sequence[Any], want: Sequence[Any]
+) -> tuple[str, str] | None:
+    """What would mend all, or where the properties that are missing show."""
+    if not all(isinstance(one, Rates) and one.shares.isfinite().all() for one in got):
+        return None
+    for name, change, why in OTHERWISE:
+        mended = (
+            properties(change(one.shares, w, highest), w)
+            for one, (_, _, w, highest) in zip(got, cases, strict=True)
+        )
+        if all(all(one.values()) for one in mended):
+            return name, why
+    case, one = next((c, g) for c, g in zip(cases, got, strict=True) if not all(g.values()))
+    lacks = [name for name in one if not one[name]]
+    places = []
+    for name in lacks[:3]:
+        at = one.shown[name]
+        said = f"at step {at} the rate is {one.shares[at - 1]:.4g} of the highest"
+        if "rise" in name or "leap" in name:
+            said += f", one step later {one.shares[at]:.4g}"
+        places += [said] * (said not in places)
+    if one.shown == {"above 0 before the last step": 1}:
+        return "0 at the first step", "Steps are counted from 1, and the first rate is above 0."
+    told = "; ".join(places)
+    listed = ", ".join(f'"{name}"' for name in lacks)
+    return f"asked for, and not so: {listed}", f"Of {case[1]:,} steps: {told}."
 
 
 def _falls(shape: Callable[[float], float], rise: Callable | None = None) -> Callable:
@@ -472,7 +563,8 @@ SCHEDULE_MISTAKES = mistakes(
      "The inverse root falls to half at four times the warm-up, and then takes for ever: at the "
      "last step it is far above a hundredth."),
     ("too high at the last step", _falls(lambda share: 1.0),
-     "After the warm-up it must come down to a hundredth of the highest rate."),
+     "After the warm-up it must come down to a hundredth of the highest rate. (Half a wave of a "
+     "cosine ends at pi, and not at 1.)"),
     ("no warm-up",
      lambda step, steps, w, highest: highest * (1 - step / steps),
      "The first rates are the highest. It should rise for `warmup_steps` steps."),
@@ -498,8 +590,15 @@ SCHEDULE_MISTAKES = mistakes(
          step / (w + 1) if step <= w else 1 - (step - w) / (steps - w)
      ),
      "At step `warmup_steps` the highest rate should be reached."),
-    ("without the highest rate", lambda step, steps, w, highest: _line(step, steps, w, 1.0),
-     "The shape is right. Multiply it by `highest`."),
+    ("half a sine, highest in the middle of the run",
+     lambda step, steps, w, highest: highest * math.sin(math.pi * step / steps),
+     "The highest rate should come at step `warmup_steps`, not in the middle. Rise and fall are "
+     "two pieces, with an `if` between."),
+    ("0 long before the end, as if the fall began at the first step and took fewer",
+     lambda step, steps, w, highest: highest * (
+         step / w if step <= w else max(0.0, 1 - step / (steps - w))),
+     "At step `warmup_steps` nothing of the fall is done: its share is (step - warmup_steps) / "
+     "(steps - warmup_steps)."),
     ("highest in the middle of the run",
      lambda step, steps, w, highest: highest * (1 - abs(2 * step / steps - 1)),
      "The highest rate should come at step `warmup_steps`, not in the middle."),
@@ -566,6 +665,7 @@ def adam_cases() -> list[tuple]:
         v = torch.rand(shape, generator=draw) + 0.1
         if t == 1:
             m, v = torch.zeros(shape), torch.zeros(shape)
+            g[2] = 0.0  # a weight that never had a gradient
         if t == 5:
             g[1] = 0.0  # m still moves this weight
         cases.append((theta, g, m, v, t, *numbers))
@@ -689,6 +789,19 @@ def _in_the_quotient(theta, g, m, v, t, rate, beta_1, beta_2, eps, decay):
     return theta - rate * above / ((v / (1 - beta_2**t)).sqrt() + eps), m, v
 
 
+def _decay_in(average: str) -> Callable[..., State]:
+    """The decay added to the gradient that goes into one of the averages."""
+
+    def wrong(theta, g, m, v, t, rate, beta_1, beta_2, eps, decay):
+        more = g + decay * theta
+        m = beta_1 * m + (1 - beta_1) * (more if average == "m" else g)
+        v = beta_2 * v + (1 - beta_2) * (more if average == "v" else g) ** 2
+        step = m / (1 - beta_1**t) / ((v / (1 - beta_2**t)).sqrt() + eps)
+        return theta - rate * step, m, v
+
+    return wrong
+
+
 DECAY_MISTAKES = mistakes(
     ("no decay", _decay(),
      "This is Adam. The weights are multiplied by 1 - rate * decay besides."),
@@ -696,6 +809,13 @@ DECAY_MISTAKES = mistakes(
      _decay(gradient=lambda g, theta, decay: g + decay * theta),
      "Then it goes through m, v and the division, and weights with large gradients are hardly "
      "pulled at all. AdamW keeps it apart."),
+    *((f"the decay added to the gradient in {x} alone", _decay_in(x),
+       "AdamW keeps the decay out of both averages: the weights are multiplied by "
+       "1 - rate * decay.")
+      for x in "mv"),
+    ("what is taken off returned in place of theta", lambda theta, *case: (
+        theta - (new := adamw_update(theta, *case))[0], *new[1:]),
+     "It is right, decay and all. Return what the weights are after it: theta minus that."),
     ("the decay added to the gradient, and to the weights as well",
      _decay(lambda theta, rate, decay: (1 - rate * decay) * theta,
             lambda g, theta, decay: g + decay * theta),
@@ -771,6 +891,10 @@ ADAM_MISTAKES = mistakes(
      "eps is added to the root of the corrected v. Otherwise it weighs more at first."),
     ("eps left out", _adam(step=lambda m, v, eps: m / v.sqrt()),
      "A weight that never had a gradient gives 0/0. Add eps to the root."),
+    ("a tiny eps of your own", _adam(step=lambda m, v, eps: m / (v.sqrt() + 1e-8)),
+     "`eps` is given, and may be large: add that to the root."),
+    ("v corrected outside the root", _adam(v_hat=lambda v, b, t: v / (1 - b**t) ** 2),
+     "First v is corrected, and then the root is taken of what comes out."),
     ("no root", _adam(step=lambda m, v, eps: m / (v + eps)),
      "v is an average of squares: its root has the size of a gradient."),
     ("the gradient not squared", _adam(new_v=lambda v, g, b: b * v + (1 - b) * g.abs()),
@@ -885,7 +1009,9 @@ _NOT_SQUARED = {"new_v": lambda v, g, b: b * v + (1 - b) * g.abs()}
 _HALVES = {
     f"the bias correction of {x} left out": {f"{x}_hat": _NO_CORRECTION[f"{x}_hat"]} for x in "mv"
 }
+_LATE = {f"{x}_hat": lambda a, b, t: a / (1 - b ** (t + 1)) for x in "mv"}
 _CHANGES = _HALVES | {
+    "t counted from 0": _LATE, "eps left out": {"step": lambda m, v, eps: m / v.sqrt()},
     "no bias correction": _NO_CORRECTION, "eps inside the root": _EPS_INSIDE, "no root": _NO_ROOT,
     "beta and 1 - beta exchanged": _BETAS, "uphill": _UPHILL,
     "the gradient not squared": _NOT_SQUARED,
@@ -971,6 +1097,28 @@ MERGE_MISTAKES = mistakes(
      "Each gradient is that of a mean: it has been divided already. Multiply by its tokens."),
     ("the last batch only", lambda gradients, tokens: gradients[-1],
      "The gradients were set to zero between the batches. They should add up."),
+    ("the last batch's part alone",
+     lambda gradients, tokens: gradients[-1] * tokens[-1] / sum(tokens),
+     "`=` in the loop keeps the last one: the parts are added up, `+=`."),
+    ("the first batch's part alone",
+     lambda gradients, tokens: gradients[0] * tokens[0] / sum(tokens),
+     "All batches make one update together. Does the `return` stand in the loop?"),
+    ("the first batch left out of the sum",
+     lambda gradients, tokens: sum(
+         g * n for g, n in zip(gradients[1:], tokens[1:], strict=True)) / sum(tokens),
+     "Every batch counts, the first one, too: a loop over positions begins at 0."),
+    ("the last batch left out of the sum",
+     lambda gradients, tokens: sum(
+         g * n for g, n in zip(gradients[:-1], tokens[:-1], strict=True)) / sum(tokens),
+     "Every batch counts, the last one, too: `range(n)` ends at n - 1 by itself."),
+    ("the tokens along the last axis of the stacked gradients",
+     lambda gradients, tokens: (torch.stack(gradients) * torch.tensor(tokens)).sum(0) / sum(tokens),
+     "Of stacked gradients the first axis is that of the batches, and the numbers of tokens would "
+     "have to lie along it. Where the lengths agree by chance, a wrong number comes out."),
+    ("each gradient made as long as 1",
+     lambda gradients, tokens: sum(
+         g / g.norm() * n for g, n in zip(gradients, tokens, strict=True)) / sum(tokens),
+     "The gradients are added as they are, each times its tokens."),
     ("the first batch only", lambda gradients, tokens: gradients[0],
      "All batches make one update together."),
     ("divided by the largest number of tokens",
@@ -1058,6 +1206,8 @@ MERGE_MISTAKES = mistakes(
 
 
 def clipped(gradients: list[Tensor], max_norm: float) -> tuple[list[Tensor], float]:
+    if not isinstance(gradients, list | tuple):
+        raise TypeError(f"expected clip(gradients, max_norm), got {kind(gradients)} as gradients")
     norm = math.sqrt(sum(float((g**2).sum()) for g in gradients))
     return [g * min(1.0, max_norm / norm) for g in gradients], norm
 
@@ -1162,6 +1312,14 @@ def _by_tensors(gradients: list[Tensor], max_norm: float) -> tuple[list[Tensor],
     return [g * (max_norm / norm).clamp(max=1.0) for g in gradients], norm
 
 
+def _rounded(gradients: list[Tensor], max_norm: float) -> tuple[list[Tensor], float]:
+    """Right, but for the last digits, in which two orders of computing may differ."""
+    new, norm = clipped(gradients, max_norm)
+    if norm > max_norm:
+        new = [g * (1 + 2.0**-22) for g in new]
+    return new, norm * (1 + 2.0**-22)
+
+
 def _some_left_out(gradients: list[Tensor], max_norm: float) -> tuple[list[Tensor], float]:
     norm = length(gradients)
     factor = min(1.0, max_norm / norm)
@@ -1177,9 +1335,14 @@ RIGHT_CLIPS: dict[str, Callable] = {
     "right": clipped,
     "right, in place": _in_place,
     "right, the length as a tensor": _by_tensors,
+    "right, rounded otherwise": _rounded,
 }
+FEWER = "the last parameter left out"
 CLIPS = RIGHT_CLIPS | {row.name: row.wrong for row in WRONG_CLIPS} | {
     "the first parameter alone clipped": _some_left_out,
+    "the last parameter alone clipped": lambda gradients, max_norm: (
+        [*gradients[:-1], clipped(gradients, max_norm)[0][-1]], length(gradients)
+    ),
     "the length without the last parameter": _scaled(lambda gradients: length(gradients[:1])),
     "the signs lost": lambda gradients, max_norm: (
         [g.abs() for g in clipped(gradients, max_norm)[0]], length(gradients)
@@ -1189,8 +1352,14 @@ CLIPS = RIGHT_CLIPS | {row.name: row.wrong for row in WRONG_CLIPS} | {
         clipped(gradients, max_norm)[0][::-1], length(gradients)
     ),
     "halved where too long": _scaled(length, lambda norm, c: 1.0 if norm <= c else 0.5),
-    "the last parameter left out": lambda gradients, max_norm: (
+    FEWER: lambda gradients, max_norm: (
         clipped(gradients, max_norm)[0][:-1], length(gradients)
+    ),
+    "the length, and 0.05 more": lambda gradients, max_norm: (
+        clipped(gradients, max_norm)[0], length(gradients) + 0.05
+    ),
+    "a little too short where too long": _scaled(
+        length, lambda norm, c: 1.0 if norm <= c else 0.98 * c / norm
     ),
     "g.dot(g) for the sum of the squares": _dotted,
 }  # fmt: skip
@@ -1200,6 +1369,9 @@ CLIPS_WHY = {row.name: row.why for row in WRONG_CLIPS} | {
     "the first parameter alone clipped":
         "The first gradient is shortened, the others stay. It shows with two parameters and a "
         "limit below the length.",
+    "the last parameter alone clipped":
+        "The last gradient is shortened, the others stay. It shows with two parameters and a limit "
+        "below the length.",
     "the length without the last parameter":
         "The length is that of the first gradient alone. It shows with two parameters.",
     "the signs lost": "All entries come out positive. It shows with one that is negative.",
@@ -1210,9 +1382,14 @@ CLIPS_WHY = {row.name: row.why for row in WRONG_CLIPS} | {
     "halved where too long":
         "What is too long is halved, whatever the limit. It shows with any limit but half the "
         "length.",
-    "the last parameter left out":
+    FEWER:
         "One gradient fewer comes back. `zip` stops at the shorter list: compare how many there "
         "are.",
+    "the length, and 0.05 more":
+        "The length is not quite right. Compare it with a tolerance near rounding, 0.001, say.",
+    "a little too short where too long":
+        "What is too long becomes 0.98 times as long as it may be. Compare the gradients number by "
+        "number, with a tolerance near rounding.",
     "g.dot(g) for the sum of the squares":
         "g.dot(g) is the sum of the squares where g is a vector, and an error where it is a "
         "matrix. Gradients have any shapes: try one with two axes.",
@@ -1236,6 +1413,67 @@ CLIP_LACKS: dict[str, Lack] = {
     ),
     "gradients that are too long alone": each(_too_long),
 }
+
+
+def _one_right(which: int) -> Callable:
+    """One gradient as it should be, if it is not the only one, and the length."""
+
+    def clip(gradients: list[Tensor], max_norm: float) -> tuple[list[Tensor], float]:
+        found = [g + 1000 for g in gradients]
+        if len(found) > 1:
+            found[which] = clipped(gradients, max_norm)[0][which]
+        return found, length(gradients)
+
+    return clip
+
+
+ONE_FITS = "one gradient that fits taken for enough"
+FIRST, LAST = "the first parameter alone compared", "the last parameter alone compared"
+LOOKED_AT = {  # what a test looks at alone, if it says yes to such a function
+    "no gradient longer than the limit": lambda gradients, max_norm: (
+        [0 * g for g in gradients],
+        -1.0,
+    ),
+    "the length alone": lambda gradients, max_norm: (
+        [torch.full((7,), 1000.0) for _ in gradients],
+        length(gradients),
+    ),
+    "the shapes and the length": lambda gradients, max_norm: (
+        [g + 1000 for g in gradients],
+        length(gradients),
+    ),
+    FIRST: _one_right(0),
+    LAST: _one_right(-1),
+    LOOSE: lambda gradients, max_norm: (
+        [g + 0.05 for g in clipped(gradients, max_norm)[0]],
+        length(gradients) + 0.05,
+    ),
+}
+
+
+def clip_verdicts(test: Callable) -> dict[str, Any] | None:
+    """What a test says of all functions, or what it looks at alone, or what its input lacks."""
+    turned = CLIPS["length and gradients in each other's place"]
+    try:
+        said = verdicts_on(CLIPS, CLIP_LACKS)(test)
+    except Exception:
+        if said_of(test, turned, False) is True:
+            return {"pair": "turned round"}
+        raise
+    named = {name: one for name, one in (said or {}).items() if name in CLIPS}
+    passed = [name for name in CLIPS_WHY if named.get(name)]
+    if not all(named.get(name) for name in RIGHT_CLIPS) or len(passed) in (0, len(CLIPS_WHY)):
+        return said
+    yes = said_of(test, clipped, True)  # True, or silence
+    looks = [name for name, clip in LOOKED_AT.items() if said_of(test, clip, False) == yes]
+    if looks:
+        return {"looked at": ONE_FITS if looks[:2] == [FIRST, LAST] else looks[0]}
+    if FEWER in passed:
+        others = {name: clip for name, clip in CLIPS.items() if name != FEWER}
+        some = verdicts_on(others, CLIP_LACKS)(test) or {}
+        if "input" in some:
+            return {**some, "more": FEWER}
+    return said
 
 
 def _some_gradients() -> list[Tensor]:
@@ -1291,8 +1529,8 @@ def _none_too_long(clip: Callable) -> bool:
 CLIP_TEST_MISTAKES = mistakes(
     ("everything passes", lambda clip: True, "A test that says yes to everything tests nothing."),
     ("nothing passes", lambda clip: False,
-     "The right functions must pass, however they are written. Their numbers may differ from yours "
-     "in the last digits."),
+     "The right functions must pass, with True, however they are written. Their numbers may differ "
+     "from yours in the last digits. (Is there a `not` too many?)"),
     ("yes and no exchanged", lambda clip: not clips_right(clip),
      "True is for a right function, False for a wrong one."),
     ("the length alone", _clip_test(gradients=lambda found, wanted: True),
@@ -1319,15 +1557,54 @@ CLIP_TEST_MISTAKES = mistakes(
      "Nothing is clipped there. Try a limit below the length."),
     ("one parameter alone", _clip_test(lambda: _some_gradients()[:1]),
      "With one parameter the length of each is the length of all. Try several."),
-    ("the first parameter alone compared",
-     _clip_test(gradients=lambda found, wanted: bool(
-         torch.allclose(found[0], wanted[0], atol=1e-4)
+    *((name, _clip_test(gradients=lambda found, wanted, i=i: bool(
+           torch.allclose(found[i], wanted[i], atol=1e-4)
+       )),
+       "The others may be wrong. Compare all of them.") for name, i in ((FIRST, 0), (LAST, -1))),
+    (ONE_FITS, _clip_test(gradients=lambda found, wanted: any(
+         a.shape == b.shape and bool(torch.allclose(a, b, atol=1e-4))
+         for a, b in zip(found, wanted, strict=True)
      )),
-     "The others may be wrong. Compare all of them."),
+     "All gradients must be right: is it `any`, where `all` is meant?"),
+    (LOOSE, _clip_test(
+         gradients=lambda found, wanted: all(
+             a.shape == b.shape and bool(torch.allclose(a, b, atol=0.2))
+             for a, b in zip(found, wanted, strict=True)),
+         norm=lambda found, wanted: abs(float(found) - wanted) < 0.2),
+     SLIPS[LOOSE]),
+    ("equal to the last digit", _clip_test(
+         gradients=lambda found, wanted: all(
+             torch.equal(a, b) for a, b in zip(found, wanted, strict=True))),
+     "A right function may round otherwise. `torch.allclose` forgives the last digits."),
     ("compared with what was overwritten", _clip_test(copied=False),
      "One of the right functions works in place: what you handed over has changed when you compare "
      "with it. Hand over a copy."),
 )  # fmt: skip
+
+CLIP_RULES = rules(RIGHT_CLIPS, CLIPS_WHY)
+OVERWRITTEN = "compared with what was overwritten"
+
+
+def _clip_named(
+    cases: Sequence[Case], got: Sequence[Any], want: Sequence[Any]
+) -> tuple[str, str] | None:
+    """A test that compares with what a function has overwritten, or that lacks two things."""
+    said = got[0] if isinstance(got[0], dict) else {}
+    why = {row.name: row.why for row in CLIP_TEST_MISTAKES}
+    if said.get("pair"):
+        return (
+            "the pair taken apart the wrong way",
+            "`clip` returns first the gradients, then the length.",
+        )
+    if said.get("more") == FEWER:
+        name = f"{said['input']}, and how many come back not looked at"
+        return name, f"{why[said['input']]} And `zip` stops at the shorter list."
+    if [name for name in RIGHT_CLIPS if said.get(name) is False] == ["right, in place"]:
+        missed = [name for name in CLIPS_WHY if said.get(name) is True]
+        more = f" And not found: {listed(missed)}. {CLIPS_WHY[missed[0]]}" if missed else ""
+        return OVERWRITTEN, why[OVERWRITTEN] + more
+    return CLIP_RULES.named(cases, got, want)
+
 
 # 12.7 a training loop to be mended
 
@@ -1352,10 +1629,12 @@ class Learner(Transformer):
             torch.manual_seed(seed)
             super().__init__(LOOPS)
         self.modes: list[bool] = []
+        self.stepped = False  # since it last computed
         self.eval()  # as a validation leaves it
 
     def embed(self, tokens):
         self.modes.append(self.training)
+        self.stepped = False
         return super().embed(tokens)
 
 
@@ -1363,6 +1642,7 @@ class Descent:
     """Plain gradient descent; the first optimiser of PyTorch's would import for seconds."""
 
     def __init__(self, model: nn.Module, lr: float):
+        self.model = model
         self.param_groups = [{"params": list(model.parameters()), "lr": lr}]
 
     def zero_grad(self, set_to_none: bool = True) -> None:
@@ -1371,6 +1651,7 @@ class Descent:
 
     @torch.no_grad()
     def step(self) -> None:
+        self.model.stepped = True
         for parameter in self.param_groups[0]["params"]:
             if parameter.grad is not None:
                 parameter -= self.param_groups[0]["lr"] * parameter.grad
@@ -1394,9 +1675,22 @@ def trained(answer: Callable, fresh: Fresh, batches: list) -> dict[str, Any] | N
     """What an epoch leaves: the weights, the loss that it returns, and the mode it ran in."""
     model = Learner(fresh.seed)
     optimizer = Descent(model, lr=0.3)
-    loss = answer(model, batches, optimizer)
+    try:
+        loss = answer(model, batches, optimizer)
+    except RuntimeError as error:
+        if model.stepped and "modified by an inplace operation" in str(error):
+            raise ValueError(
+                "expected `loss.backward()` before `optimizer.step()`, got them the other way "
+                "round: the weights have changed since the model computed"
+            ) from None
+        raise
     if loss is None:
         return None
+    if isinstance(loss, Tensor) and loss.requires_grad:
+        raise ValueError(
+            "expected a number, got a tensor that keeps its graph, and with it all that was "
+            "computed in the epoch: `loss.item()` is the number"
+        )
     weights = torch.cat([p.detach().flatten() for p in model.parameters()])
     try:
         loss = float(loss)
@@ -1599,6 +1893,48 @@ def _over_sentences(model, batches, optimizer):
     return total / tokens
 
 
+def _clipped_to(limit: float) -> Callable:
+    """The loop with the gradients clipped."""
+
+    def answer(model, batches, optimizer):
+        step = optimizer.step
+
+        def clips():
+            torch.nn.utils.clip_grad_norm_(model.parameters(), limit)
+            step()
+
+        optimizer.step = clips
+        return one_epoch(model, batches, optimizer)
+
+    return answer
+
+
+def _mean_loss(model, batches) -> tuple[float, int]:
+    """The sum of the losses of some batches, and how many tokens they have."""
+    total = tokens = 0
+    with torch.no_grad():
+        for src, tgt in batches:
+            logits, labels = model(src, tgt[:, :-1]).flatten(0, 1), tgt[:, 1:].flatten()
+            total += F.cross_entropy(logits, labels, ignore_index=PAD, reduction="sum").item()
+            tokens += int((labels != PAD).sum())
+    return total, tokens
+
+
+def _measured_after(model, batches, optimizer):
+    total = tokens = 0
+    for batch in batches:
+        one_epoch(model, [batch], optimizer)
+        more, n = _mean_loss(model, [batch])
+        total, tokens = total + more, tokens + n
+    return total / tokens
+
+
+def _measured_at_the_end(model, batches, optimizer):
+    one_epoch(model, batches, optimizer)
+    total, tokens = _mean_loss(model, batches)
+    return total / tokens
+
+
 LOOP_MISTAKES = mistakes(
     *still_there(LOOP_FAULTS, _epoch),
     ("the logits in place of their logarithms", _by_hand(lambda z: z),
@@ -1726,6 +2062,23 @@ LOOP_MISTAKES = mistakes(
          tgt, torch.cat([torch.full_like(tgt[:, :1], PAD), tgt[:, 1:]], 1))),
      "At each place the model has read the very token that it is asked for. It reads `tgt[:, :-1]` "
      "and is asked for `tgt[:, 1:]`."),
+    *((f"{fault}; and padding in the loss, and the mean weighed by the tokens alone",
+       _epoch((fault,), ignore=-100),
+       f"{LOOP_FAULTS[fault]} And labels that are PAD count for nothing in the loss, either.")
+      for fault in ("labels not shifted", "gradients never cleared", "in eval mode")),
+    ("source and target in each other's place",
+     lambda model, batches, optimizer: one_epoch(
+         model, [(tgt, src) for src, tgt in batches], optimizer),
+     "A pair is source first, then target, and the model is called as `model(src, tgt)`."),
+    *((f"the gradients clipped to a length of {limit}", _clipped_to(limit),
+       "Nobody asked for clipping here: the step goes by the gradient as it is.")
+      for limit in (0.1, 0.5)),
+    ("the loss of each batch measured after its update", _measured_after,
+     "The weights are right. The loss is the one that `backward` was called on, before each "
+     "update."),
+    ("the loss of all batches measured after the epoch", _measured_at_the_end,
+     "The weights are right. The loss is the one that `backward` was called on, before each "
+     "update."),
     ("the sum of the losses divided by the number of sentences", _over_sentences,
      "Each update takes the gradient of the mean over the target tokens of its batch."),
 )  # fmt: skip
@@ -1810,6 +2163,10 @@ GRADIENT_SLIPS = [
      "It is p itself, not its logarithm."),
     ("the padding not left out", {"rows": lambda targets: torch.ones(len(targets), 1)},
      "A row whose target is PAD has no gradient."),
+    ("PAD's one-hot left out, and the padding not left out",
+     {"q": lambda one, e, V: ((1 - e) * one + e / (V - 1)) * _not_pad(one),
+      "rows": lambda targets: torch.ones(len(targets), 1)},
+     "A row whose target is PAD has no gradient."),
     ("the mean over the rows", {"end": lambda slope, targets: slope / len(targets)},
      "The loss is the sum over the targets."),
     ("the mean over the tokens",
@@ -1831,6 +2188,24 @@ def _by_loss(
         return slope * rows(targets)
 
     return gradient
+
+
+def _along(everywhere: bool, zero: bool) -> Callable[..., Tensor]:
+    """The mask along the wrong axis, wherever it fits or always."""
+
+    def gradient(z: Tensor, y: Tensor, e: float) -> Tensor:
+        q = _asked(z, y, e) * (_not_pad(z) if zero else 1)
+        wrong = everywhere or len(y) == z.shape[1]
+        return (z.softmax(-1) - q) * ((y != PAD) if wrong else (y != PAD)[:, None])
+
+    return gradient
+
+
+def _p_alone(q: Callable[[Tensor, float, int], Tensor]) -> Callable[..., Tensor]:
+    """The padding left out of p and not of q."""
+    return lambda z, y, e: (
+        z.softmax(-1) * (y != PAD)[:, None] - q(F.one_hot(y, z.shape[-1]).float(), e, z.shape[-1])
+    )
 
 
 Q_SLIPS = [
@@ -1872,6 +2247,28 @@ GRADIENT_MISTAKES = mistakes(
      _by_loss(lambda one, e, V: (1 - e) * one - e / (V - 1) * _not_pad(one)),
      "q is taken off as a whole: 1 - epsilon at the right token, and the share at every token but "
      "PAD."),
+    *((f"rows whose target is {names} set to zero as well",
+       lambda z, y, e, ids=ids: (
+           loss_gradient(z, y, e) * ~torch.isin(y, torch.tensor(ids))[:, None]),
+       "Only a row whose target is PAD has no gradient: all other ids are to be learned.")
+      for names, ids in (("EOS", [3]), ("UNK", [1]), ("UNK or BOS", [1, 2]),
+                         ("UNK, BOS or EOS", [1, 2, 3]))),
+    *((f"q left in the rows of the padding{more}", _p_alone(q),
+       "Where the target is PAD there is no loss, and no gradient: the whole row is zero, p and q.")
+      for more, q in ((", with 1 - smoothing on PAD", lambda one, e, V: (
+                          (1 - e) * one + e / (V - 1) * _not_pad(one))),
+                      ("", lambda one, e, V: ((1 - e) * one + e / (V - 1)) * _not_pad(one)))),
+    ("1 on the right token, and the share on the others",
+     _q(lambda one, e, V: one + e / (V - 1) * _not_pad(one) * (1 - one)),
+     "q should sum to one: the right token has 1 - smoothing and its part of the share."),
+    ("the share spread over all tokens but the last",
+     _q(lambda one, e, V: (1 - e) * one + e / (V - 1) * _not_pad(one.flip(-1)).flip(-1)),
+     "PAD is token 0, the first, and it is the one that gets nothing."),
+    *((f"the mask along the tokens of the vocabulary{where}{more}", _along(everywhere, zero),
+       "The mask has one entry for each row: `[:, None]` lays it along them. Where there are as "
+       "many rows as tokens, it hides columns without an error.")
+      for where, everywhere in (("", True), (" where there are as many of them as rows", False))
+      for more, zero in (("", False), (", and nothing asked for PAD", True))),
     ("the rows of the padding alone", _graded(rows=lambda targets: (targets == PAD)[:, None]),
      "It is the other way round: a row whose target is PAD has no gradient."),
     *((f"in the loss, {name}", _by_loss(lambda one, e, V: (
@@ -2026,6 +2423,8 @@ GRADIENT_MISTAKES = mistakes(
 
 def whole(numbers: list) -> list:
     """Numbers such as 1.0 as whole ones."""
+    if any(isinstance(n, bool) for n in numbers):
+        return numbers
     return [int(n) if float(n).is_integer() else float(n) for n in numbers]
 
 
@@ -2037,6 +2436,7 @@ EXERCISES = [
         reference=[truth for truth, _ in QUESTIONS],
         canonical=whole,
         mistakes=mistakes(*_guesses()),
+        invariants=Family(no_signs),
     ),
     Exercise(
         number="12.2",
@@ -2062,6 +2462,7 @@ EXERCISES = [
         cases=SCHEDULE_CASES,
         probe=rates_of,
         mistakes=SCHEDULE_MISTAKES,
+        invariants=Family(_how_it_runs),
     ),
     Exercise(
         number="12.4",
@@ -2090,8 +2491,8 @@ EXERCISES = [
         reference=clips_right,
         cases=[()],
         mistakes=CLIP_TEST_MISTAKES,
-        probe=verdicts_on(CLIPS, CLIP_LACKS),
-        invariants=rules(RIGHT_CLIPS, CLIPS_WHY),
+        probe=clip_verdicts,
+        invariants=Family(_clip_named, CLIP_RULES),
     ),
     Exercise(
         number="12.7",

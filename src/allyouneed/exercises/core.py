@@ -520,7 +520,7 @@ def but_for_nan(
     for mistake in exercise.mistakes:
         if all(exercise.agree(exercise.known_output(mistake, i, cases[i]), got[i]) for i in finite):
             lost = f"NaN or infinity in {len(got) - len(finite)} of {len(got)} cases"
-            why = "NaN and infinity come of exponentials that are too large, and of 0 / 0."
+            why = "They come of exponentials that are too large, of 0 / 0, and of 0 times infinity."
             return f"{mistake.name}, and {lost}", f"{mistake.why} {why}"
     return None
 

@@ -4,6 +4,7 @@ wrong ones together."""
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from itertools import product
 from typing import Any
 
@@ -66,3 +67,15 @@ def words(answer: object) -> list[str]:
 def booleans(answer: object) -> list:
     """True and False, which may also be 1 and 0."""
     return [bool(said) if said in (0, 1) else said for said in answer]
+
+
+def no_signs(
+    cases: Sequence[Any], got: Sequence[Any], want: Sequence[Any]
+) -> tuple[str, str] | None:
+    """Whatever was predicted in other numbers than 1, -1 and 0: ratios, differences, values."""
+    said = got[0]
+    if not isinstance(said, list) or {*map(type, said)} - {int, float} or {*said} <= {1, -1, 0}:
+        return None
+    other = next(one for one in said if one not in (1, -1, 0))
+    why = "Asked for is a direction: 1 for what grows, 0 for what stays, and -1 for the other way."
+    return f"{other:g} in place of 1, -1 or 0", why
