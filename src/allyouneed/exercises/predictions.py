@@ -18,8 +18,8 @@ WORDS = {
 }
 MIRRORED = "perhaps read from the right to the left"
 LEFT_FIRST = (
-    "Did you take what stands on the right for what is compared? What is named first stands on the "
-    "left of the sign: `>` says that it is larger. If you mean what is written:"
+    "Did you say how the second of the two compares with the first? The first stands on the left "
+    "of the sign: `>` says that it is larger. If you mean what is written:"
 )
 SIGNS = {word: sign for sign, words in WORDS.items() for word in words}
 
