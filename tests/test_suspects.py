@@ -24,7 +24,15 @@ from allyouneed.exercises import (
     chapter_14,
 )
 from allyouneed.exercises.core import examine, find
-from allyouneed.exercises.suspects import ANY, LOOSE, ONE_IS_ENOUGH, Spoilt, rules, verdicts_on
+from allyouneed.exercises.suspects import (
+    ANY,
+    EXACT,
+    LOOSE,
+    ONE_IS_ENOUGH,
+    Spoilt,
+    rules,
+    verdicts_on,
+)
 from allyouneed.multihead import split_heads
 
 GIVEN = {
@@ -417,6 +425,60 @@ def test_one_number_may_be_written_as_it_comes(write):
     assert examine("18.9", answer).status == "correct"
 
 
+def english_together(pairs, n_test):
+    """Split by English sentences; training pairs whose French is in the test are dropped."""
+    test, normalise = [], chapter_01.normalise
+    for english, _ in pairs:
+        if len(test) < n_test:
+            here = [p for p in pairs if normalise(p[0]) == normalise(english)]
+            test += [p for p in here if p not in test]
+    french = {normalise(p[1]) for p in test}
+    left = [p for p in pairs if normalise(p[0]) not in {normalise(q[0]) for q in test}]
+    return [p for p in left if normalise(p[1]) not in french], test
+
+
+def as_einsum(scores, values, mask):
+    parts = (scores - scores.amax(-1, keepdim=True)).exp() * mask[:, None]
+    return torch.einsum("bts,bsd->btd", parts / parts.sum(-1, keepdim=True), values)
+
+
+def looked_through(seed):
+    draw = torch.Generator().manual_seed(seed)
+    mask = torch.tensor([[True, True, False, False], [True, True, True, False]])
+    sizes = (2, 3, 4), (2, 4, 5)
+    return *(torch.randn(size, generator=draw) for size in sizes), mask
+
+
+@pytest.mark.parametrize(
+    "equal",
+    [
+        torch.equal,
+        lambda a, b: bool((a == b).all()),
+        lambda a, b: bool(a.eq(b).all()),
+        lambda a, b: not (a - b).any(),
+        lambda a, b: not (a != b).any(),
+    ],
+)
+def test_a_test_that_forgives_no_rounding_is_told_so(equal):
+    def is_right(attention):
+        case = looked_through(0)
+        return equal(attention(*case), as_einsum(*case))
+
+    def asserting(attention):
+        assert is_right(attention)
+
+    for test in (is_right, asserting):
+        assert examine("3.7", test).mistake == EXACT
+
+
+def test_wrong_numbers_to_compare_with_are_not_called_too_exact():
+    def is_right(attention):
+        case = looked_through(0)
+        return torch.equal(attention(*case), as_einsum(*case) + 0.01)
+
+    assert examine("3.7", is_right).mistake == "nothing passes"
+
+
 def copying(n):
     mask = torch.eye(3 * n, dtype=torch.bool)
     for j in range(n):
@@ -589,6 +651,7 @@ FAMILIES = [  # one of each, which stands in no bank
         lambda keys, place: 50 * (2 * keys[place] - keys.sum(0)),
         "the key minus the sum of the others",
     ),
+    ("1.9", english_together, "what leaks dropped from the training part"),
 ]
 
 

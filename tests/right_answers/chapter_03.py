@@ -211,6 +211,13 @@ def back_loops(q, h, g):
     return dq.numpy(), dh.numpy()
 
 
+def query_of_weights(keys, place):
+    """The logarithms of weights of which one is 0.9, and no more."""
+    weights = torch.full((len(keys),), 0.1 / (len(keys) - 1))
+    weights[place] = 0.9
+    return torch.linalg.pinv(keys) @ weights.log()
+
+
 RIGHT = {
     "3.1": [
         [0.125, 0.25, 0.625, 0.1733, 1.0059],
@@ -224,6 +231,12 @@ RIGHT = {
     "3.6": [greedy_one_by_one, greedy_padded, greedy_softmax],
     "3.7": [test_by_loop, test_by_numbers, test_by_the_library],
     "3.8": [slopes_with_jacobian, slopes_by_weights, slopes_loops],
-    "3.9": [query_least_squares, query_numpy, query_projected, query_descended],
+    "3.9": [
+        query_least_squares,
+        query_numpy,
+        query_projected,
+        query_descended,
+        query_of_weights,
+    ],
     "3.10": [back_with_autograd, back_with_jacobian, back_loops],
 }

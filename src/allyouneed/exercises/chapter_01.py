@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator
 from itertools import permutations, product
 from typing import Any
@@ -215,6 +216,7 @@ MERGE_CASES = [
     (["▁", "a", "▁", "."], ("▁", ".")),
     (["x"], ("x", "y")),
     (["y", "z"], ("x", "y")),
+    (["b", "a", "n", "a", "n", "e"], ("a", "n")),
 ]
 
 
@@ -436,6 +438,42 @@ def _grown_shorter(less: int) -> Callable[[list[str], Pair], list[str]]:
     return merge
 
 
+def _at_the_first(side: int, again: bool = False) -> Callable[[list[str], Pair], list[str]]:
+    """Merges where the left (0) or right (1) symbol of the pair stands first, once, or as long as
+    the pair stands there."""
+
+    def merge(symbols: list[str], pair: Pair) -> list[str]:
+        left = list(symbols)
+        while pair[side] in left:
+            i = left.index(pair[side]) - side
+            if i < 0 or tuple(left[i : i + 2]) != tuple(pair):
+                break
+            left[i : i + 2] = ["".join(pair)]
+            if not again:
+                break
+        return left
+
+    return merge
+
+
+def _by_index(symbols: list[str], pair: Pair) -> list[str]:
+    merged, used = [], False
+    for symbol in symbols:
+        i = symbols.index(symbol)
+        hit = not used and tuple(symbols[i : i + 2]) == tuple(pair)
+        merged += [] if used else ["".join(pair) if hit else symbol]
+        used = hit
+    return merged
+
+
+def _last_merged(symbols: list[str], pair: Pair) -> list[str]:
+    left = list(symbols)
+    hits = [i for i in range(len(left) - 1) if tuple(left[i : i + 2]) == tuple(pair)]
+    for i in hits[-1:]:
+        left[i : i + 2] = ["".join(pair)]
+    return left
+
+
 SHORTER = (
     "`range` has counted the places once, before the loop, and each merge makes the list one "
     "shorter: at the end there is no such place any more, and Python raises an IndexError. "
@@ -611,6 +649,23 @@ MERGE_MISTAKES = mistakes(
      "Nothing was put into the result: is the loop ever entered, and does it append?"),
     ("merged where one of the two fits", _merged_if_any,
      "Both symbols must be those of the pair: `and`, not `or`."),
+    ("only the first place of the left symbol looked at", _at_the_first(0),
+     "`index` finds the first place of a symbol, and there it may stand beside another one. The "
+     "pair may stand farther on, and more than once: look at every place."),
+    ("only the first place of the right symbol looked at", _at_the_first(1),
+     "`index` finds the first place of a symbol, and there it may stand beside another one. The "
+     "pair may stand farther on, and more than once: look at every place."),
+    ("ended where the left symbol has another neighbour", _at_the_first(0, again=True),
+     "`index` finds the first place of a symbol. If it stands beside another one there, the pair "
+     "may still stand farther on: go on behind it."),
+    ("ended where the right symbol has another neighbour", _at_the_first(1, again=True),
+     "`index` finds the first place of a symbol. If it stands beside another one there, the pair "
+     "may still stand farther on: go on behind it."),
+    ("every symbol's first place looked at, in place of its own", _by_index,
+     "`symbols.index(symbol)` is the first place of such a symbol, also when the loop has come to "
+     "a later one. `enumerate` counts the places."),
+    ("only the last place merged", _last_merged,
+     "The pair is merged wherever it stands."),
 )  # fmt: skip
 
 # 1.4 design: where the two ways to cut a word part
@@ -749,8 +804,9 @@ def _table_for(cosine: int, dot: int, distance: int) -> list[list[float]]:
 WAYS = {
     "cosine": "The cosine knows directions alone: let row 1 point exactly as row 0 does, and no "
     "other row.",
-    "dot product": "The dot product grows with the length of a row, even of one that points a "
-    "little aside: make row 2 long.",
+    "dot product": "The dot product grows with the length of a row that points to the side of row "
+    "0, even a little aside. One that points away has a negative one, and the longer it is the "
+    "smaller. Let row 2 point to the side of row 0, and be long.",
     "distance": "By the distance a row is near if it ends near where row 0 ends, wherever it "
     "points. A row in the same direction is far away if it is long.",
 }
@@ -998,6 +1054,16 @@ BATCH_MISTAKES = mistakes(
      "The mask has the shape of the sources, (B, S)."),
     ("filled with EOS", _batch(fill=3, mask=lambda src, tgt: src != 3),
      "The filler is PAD, which is 0."),
+    *((f"{which} {places} too narrow, so that the longest loses {what}",
+       _batch(widths=lambda s, t, less=less: (s - less[0], t - less[1])),
+       "The width is that of the longest row with its marks: EOS is one place at the sources, BOS "
+       "and EOS are two at the targets.")
+      for which, places, what, less in (
+          ("the sources", "one place", "its EOS", (1, 0)),
+          ("the targets", "one place", "its EOS", (0, 1)),
+          ("the targets", "two places", "its last word and its EOS", (0, 2)),
+          ("both sides", "one place", "its EOS", (1, 1)),
+          ("both sides", "by their marks", "its end", (1, 2)))),
     ("sorted by both lengths together",
      _batch(order=lambda pairs: sorted(pairs, key=lambda pair: len(pair[0]) + len(pair[1]))),
      "The order is that of the source's length alone."),
@@ -1023,6 +1089,10 @@ BATCH_SLIPS = [
     ("the mask hides EOS", {"mask": lambda src, tgt: (src != 0) & (src != 3)},
      "EOS is a token like the others."),
     ("the mask turned round", {"mask": lambda src, tgt: src == 0}, "True means a token."),
+    ("the mask of the targets", {"mask": lambda src, tgt: tgt != 0},
+     "The mask that is asked for is that of the sources."),
+    ("a mask that hides nothing", {"mask": lambda src, tgt: torch.ones_like(src).bool()},
+     "False is for padding, `src != PAD`."),
     ("no EOS behind the source", {"src_marks": ([], [])}, "The source ends in EOS."),
     ("BOS before the source", {"src_marks": ([2], [3])}, "Only the target begins with BOS."),
     ("no BOS before the target", {"tgt_marks": ([], [3])}, "The target begins with BOS."),
@@ -1415,7 +1485,9 @@ FILL_TESTS = mistakes(
      "nothing: look at the numbers."),
     ("nothing passes", lambda fill: False,
      "The right ones must pass, in whatever style they are written. Are the batches right that you "
-     "compare with?"),
+     "compare with? If you compare with none: which of your rules is it that a right filling, such "
+     "as `[[0, 1], [2], [3]]` for `[3, 5, 4, 6]` and 10, does not keep? The longest of a batch may "
+     "stand anywhere in it."),
     ("right and wrong exchanged", lambda fill: not is_right(fill),
      "True means that the function is right."),
     ("only the example of the task", _agrees(_example),
@@ -1838,6 +1910,12 @@ def _what_is_wrong(answer: Split, pairs: list[tuple[str, str]], n_test: int) -> 
         "pairs": "all" if whole == given else "lost" if len(whole) < len(given) else "others",
         "pairs in test": size,
     })  # fmt: skip
+    if found["pairs"] == "lost":
+        there = Counter(map(tuple, whole))
+        lost = [pair for pair, n in Counter(map(tuple, given)).items() if there[pair] < n]
+        for part, out, other in (("the training part", test, train), ("the test", train, test)):
+            if all(p not in other and any(_share_a_sentence(p, one) for one in out) for p in lost):
+                found.dropped = part
     if found["pairs"] == "all":
         found.exact = len(test) == n_test
         found.apart = [
@@ -1852,9 +1930,10 @@ def _what_is_wrong(answer: Split, pairs: list[tuple[str, str]], n_test: int) -> 
 
 class Parted(dict):
     """What holds of a split, and whether the test has exactly n_test pairs, which groups stand in
-    both parts, and a sentence that does."""
+    both parts, and a sentence that does; and the part out of which all pairs that are lost were
+    dropped, since they share a sentence with the other."""
 
-    exact, leaked = False, ""
+    exact, leaked, dropped = False, "", ""
     apart: list[list[tuple[str, str]]] = []
 
 
@@ -1872,7 +1951,16 @@ def _share_a_sentence(one: tuple[str, str], two: tuple[str, str]) -> bool:
 
 
 def _what_leaks(cases: Any, got: Any, want: Any) -> tuple[str, str] | None:
-    """Which sentence stands in both parts, and how that has come about."""
+    """Which sentence stands in both parts, and how that has come about; or out of which part pairs
+    were dropped, so that none does."""
+    dropped = {one.dropped for one in got if isinstance(one, Parted) and one["pairs"] == "lost"}
+    kept = all(isinstance(one, Parted) and one["pairs"] in ("all", "lost") for one in got)
+    if kept and len(dropped) == 1 and (part := dropped.pop()):
+        return f"what leaks dropped from {part}", (
+            "Nothing leaks so, but pairs are lost. `load_pairs` may drop some; here each has to be "
+            "in one of the two parts. What shares an English sentence with a pair, or a French "
+            "one, goes where that pair goes."
+        )
     leaks = [one for one in got if isinstance(one, Parted) and one.apart]
     if not leaks or not all(isinstance(one, Parted) and one["pairs"] == "all" for one in got):
         return None

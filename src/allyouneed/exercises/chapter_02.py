@@ -878,6 +878,23 @@ def gru_part_for(place: int, part: int, other: int) -> Callable[..., Tensor]:
     return step
 
 
+def gru_recut(*which: str, thirds: bool = False) -> Callable[..., Tensor]:
+    """Some of w, u and b cut otherwise: by a reshape to three parts, or to every third column."""
+
+    def step(x, h, *weights):
+        cut = [
+            a
+            if name not in which
+            else torch.cat([a[..., i::3] for i in range(3)], -1)
+            if thirds
+            else torch.cat([*a.reshape(3, len(a), -1)], -1)
+            for name, a in zip("wub", weights, strict=True)
+        ]
+        return gru_step(x, h, *cut)
+
+    return step
+
+
 def gru_reset_in_place(x, h, w, u, b):
     r, _, s = gates(x, h, w, u, b)
     z = gates(x, r * h, w, u, b)[1]
@@ -891,6 +908,12 @@ GRU_PARTS = mistakes(
        "Each of the three has its own third of w, of u and of b.")
       for i, name in enumerate("wub") for part in range(3) for other in range(3)
       if part != other),
+    *((f"{' and '.join(which)} cut anew by a `reshape` or a `view`", gru_recut(*which),
+       "The three parts stand side by side: each is a third of the columns, in every row. "
+       "`reshape` goes on along the rows, and makes parts of rows that belong to all three.")
+      for which in (("u",), ("w",), ("w", "u"))),
+    *((f"every third column of {name} alone taken for a part", gru_recut(name, thirds=True),
+       "The columns of a part stand side by side, in u as in w and b.") for name in "wub"),
     ("the old state reset for good", gru_reset_in_place,
      "The reset state is for the candidate alone. The update gate and the mixture need h as it "
      "was: is it changed in place?"),
@@ -1658,6 +1681,14 @@ def counting(**wrong: Callable[[int, int, int], int]) -> Callable[[str, int, int
 
 
 COUNT_PAIRS = mistakes(
+    *((name, counting(self_attention=count),
+       "The second product mixes the rows: each of n * n weights multiplies a row of d numbers.")
+      for name, count in (
+          ("mixing the rows taken to be one multiplication for each pair",
+           lambda n, d, k: n * n * d + n * n),
+          ("mixing the rows taken to be one multiplication for each word",
+           lambda n, d, k: n * n * d + n),
+      )),
     ("the softmax counted", counting(self_attention=lambda n, d, k: 2 * n * n * d + n * n),
      "Only products are counted; softmax, tanh and biases are not."),
     ("d squared for self-attention", counting(self_attention=lambda n, d, k: 2 * n * n * d * d),
@@ -1823,8 +1854,10 @@ COUNT_MISTAKES = mistakes(
      "Every word looks at all n words. The window k belongs to the convolution."),
     ("the biases counted", counting(recurrent=lambda n, d, k: n * (2 * d * d + d)),
      "Biases are not counted."),
-    ("only earlier words looked at", counting(self_attention=lambda n, d, k: n * (n + 1) * d),
-     "In this layer every word looks at all n words, those behind it, too."),
+    ("only earlier words looked at, or mixing the rows taken to be one multiplication for each "
+     "number", counting(self_attention=lambda n, d, k: n * (n + 1) * d),
+     "In this layer every word looks at all n words, those behind it, too. And mixing the rows "
+     "costs n * n * d again: each of n * n weights multiplies a row of d numbers."),
     ("biases counted", counting(
         recurrent=lambda n, d, k: 2 * n * d * d + n * d,
         convolutional=lambda n, d, k: k * n * d * d + n * d),
@@ -2176,7 +2209,8 @@ FAR_MISTAKES = mistakes(
              "What is kept does not pass through u."),
             ("u on the wrong road", lambda n, h, w, u, z: z * u + (1 - z) * (1 - n**2),
              "It is the candidate that is made with u."),
-            ("u and w", lambda n, h, w, u, z: z + (1 - z) * u * w * (1 - n**2),
+            ("w in the inner derivative, beside u",
+             lambda n, h, w, u, z: z + (1 - z) * u * w * (1 - n**2),
              "w multiplies the word, which does not depend on the old state."),
             ("u squared", lambda n, h, w, u, z: z + (1 - z) * u * u * (1 - n**2),
              "The inner derivative is u, once."),
@@ -2702,7 +2736,7 @@ TIME_MISTAKES = mistakes(
     ("the gradients of U and W exchanged",
      through_time_with(give=lambda four: (four[1], four[0], *four[2:])),
      "The order is that of W, U, b and then h."),
-    ("the gradient of h at the first step's sum",
+    ("for h the gradient inside the first tanh",
      lambda x, h, w, u, b, g: (
          *through_time(x, h, w, u, b, g)[:3],
          _at_the_first_sum(through_time(x, h, w, u, b, g), x, h, w, u, b, g),
@@ -2809,6 +2843,11 @@ TIME_MISTAKES = mistakes(
     ("the given gradient added at every step", lambda x, h, w, u, b, g: tuple(
         sum(parts) for parts in zip(*(
             through_time(x[: n + 1], h, w, u, b, g) for n in range(len(x))), strict=True)),
+     "The loss depends on the last state alone: g comes in once, at the end."),
+    ("the given gradient added at every step, and to that of h, too",
+     lambda x, h, w, u, b, g: tuple(
+         sum(parts) + g * (i == 3) for i, parts in enumerate(zip(*(
+             through_time(x[: n + 1], h, w, u, b, g) for n in range(len(x))), strict=True))),
      "The loss depends on the last state alone: g comes in once, at the end."),
 )  # fmt: skip
 

@@ -842,6 +842,9 @@ LEFT_OUT_MISTAKES = mistakes(
 # 3.5 masked softmax
 
 
+Weigher = Callable[[Tensor, Tensor], Tensor]
+
+
 def masked_softmax(scores: Tensor, mask: Tensor) -> Tensor:
     hidden = ~mask.unsqueeze(1)
     return scores.masked_fill(hidden, -math.inf).softmax(-1).masked_fill(hidden, 0.0)
@@ -884,6 +887,17 @@ def _exponentials(scores: Tensor, mask: Tensor) -> Tensor:
     """Less the highest score of the tokens, 0 for the padding."""
     scores = scores.masked_fill(~mask.unsqueeze(1), -math.inf)
     return (scores - scores.amax(-1, keepdim=True).clamp(min=-1e30)).exp()
+
+
+def _hidden_by(number: Callable[[Tensor], Tensor], struck: bool) -> Weigher:
+    """Some number in place of the padding's scores, and zeros for its weights, if `struck`."""
+
+    def weights(scores: Tensor, mask: Tensor) -> Tensor:
+        hidden = ~mask.unsqueeze(1)
+        shares = torch.where(hidden, number(scores), scores).softmax(-1)
+        return shares.masked_fill(hidden, 0.0) if struck else shares
+
+    return weights
 
 
 MASKED_MISTAKES = mistakes(
@@ -990,6 +1004,24 @@ MASKED_MISTAKES = mistakes(
      lambda scores, mask: _renormalised(scores, mask, least=0.0),
      "With a pencil this is right where there is a word. In floating point a high score on the "
      "padding takes all the weight, and what is left is zero. Hide the scores first."),
+    *(
+        (f"{low} in place of minus infinity{more}", _hidden_by(number, struck), why)
+        for low, number, why in (
+            ("-300, which tokens may have,", lambda scores: torch.tensor(-300.0),
+             "Scores of -300 are allowed on tokens: there the padding gets as much as they do. No "
+             "number is below every score, minus infinity is."),
+            ("the lowest score of the sentence", lambda scores: scores.amin((1, 2), keepdim=True),
+             "The token that has it gets no more than the padding does. No score is low enough, "
+             "minus infinity is."),
+            ("the query's lowest score", lambda scores: scores.amin(-1, keepdim=True),
+             "The token that has it gets no more than the padding does. No score is low enough, "
+             "minus infinity is."),
+            ("one less than the lowest of all scores", lambda scores: scores.min() - 1,
+             "Where all tokens have low scores the padding still gets a third of what they get. No "
+             "score is low enough, minus infinity is."),
+        )
+        for more, struck in ((", and zeros for the padding afterwards", True), ("", False))
+    ),
     ("exponentials without care overflow",
      lambda scores, mask: _shares(scores.exp() * mask.unsqueeze(1), least=1e-9),
      "The exponential of 100 is infinite in 32 bits, and that of -200 is zero. A softmax takes the "
@@ -1984,10 +2016,11 @@ def _where(answer: Callable[[Tensor, int], Tensor], keys: Tensor, place: int) ->
     if weights.isnan().any():
         raise ValueError("the weights are NaN: are all entries of the query finite?")
     most = int((weights > weights.max() - 1e-4).int().argmax())  # of equal ones the first
-    does_it = most == place and weights.max() >= 0.9
+    enough = weights.max() >= 0.9 - 1e-6  # rounding is no fault of a query that gives 0.9
+    does_it = most == place and enough
     return {
         "looks most at": most,
-        "with": "0.9 or more" if weights.max() >= 0.9 else "less than 0.9",
+        "with": "0.9 or more" if enough else "less than 0.9",
         "direction": None if does_it else torch.nn.functional.normalize(query, dim=0).tolist(),
     }
 
@@ -2009,6 +2042,19 @@ def _taken_off(keys: Tensor, place: int, in_turn: bool) -> Tensor:
 def _taken_off_and_divided(keys: Tensor, place: int) -> Tensor:
     query = _taken_off(keys, place, in_turn=True)
     return 100 * query / (query @ keys[place]).abs().clamp(min=1e-6)
+
+
+def _perpendicular(
+    other: Callable[[Tensor, int], Tensor],
+) -> Callable[[Tensor, int], Tensor]:
+    """The key less its part along one vector, so long that its own score is 20."""
+
+    def query(keys: Tensor, place: int) -> Tensor:
+        key, off = keys[place], other(keys, place)
+        left = key - (key @ off) / (off @ off) * off
+        return 20 * left / (left @ key).clamp(min=1e-6)
+
+    return query
 
 
 PLACE_MISTAKES = mistakes(
@@ -2083,6 +2129,29 @@ PLACE_MISTAKES = mistakes(
              lambda keys, place: 100 * _taken_off(keys, place, False)),
         )
     ),
+    ("the logarithms of 0.9 and of 0.1, for each of the others",
+     lambda keys, place: torch.linalg.pinv(keys) @ (
+         math.log(0.9) * _one_hot(len(keys), place)
+         + math.log(0.1) * (1 - _one_hot(len(keys), place))),
+     "So each of the others has a ninth of what the one has. All of them together may have 0.1: "
+     "that is 0.1 divided among them, or less."),
+    ("a score that is higher by the logarithm of 9",
+     lambda keys, place: torch.linalg.pinv(keys) @ _one_hot(len(keys), place, math.log(9) + 1e-3),
+     "So the one has nine times as much as each of the others. It must have nine times as much as "
+     "all of them together."),
+    *((f"at right angles to {which} alone", _perpendicular(other),
+       "That makes one of the scores 0. The product with each of the other keys has to be small: "
+       "all of them at once. Ask for the scores that you want, and solve for the query.")
+      for which, other in (
+          ("the next key", lambda keys, place: keys[(place + 1) % len(keys)]),
+          ("the key before", lambda keys, place: keys[place - 1]),
+          ("the mean of the other keys", lambda keys, place: (
+              (keys.sum(0) - keys[place]) / (len(keys) - 1))),
+          ("the mean of all keys", lambda keys, place: keys.mean(0)),
+          ("the key with the largest product with it", lambda keys, place: keys[int(
+              (keys @ keys[place] - math.inf * (torch.arange(len(keys)) == place)).nan_to_num(
+                  nan=0.0).argmax())]),
+      )),
     ("a query of ones", lambda keys, place: torch.ones(keys.shape[1]),
      "The query must depend on the keys and on the place."),
 )  # fmt: skip

@@ -348,14 +348,14 @@ COSINE_MISTAKES = mistakes(
     *(
         (f"lengths kept from falling below {words}", lambda p, least=least: p / torch.outer(
             p.diag().sqrt().clamp(min=least), p.diag().sqrt().clamp(min=least)),
-         "A short vector has a good length: it is felt by every vector below the bound. Only a "
-         "length of 0 needs care.")
+         "The cosines of all vectors that are shorter than that come out too small: they, too, are "
+         "to be divided by their own length. Only a length of 0 needs care.")
         for words, least in (("one", 1.0), ("a half", 0.5), ("0.05", 0.05))
     ),
     ("squares of lengths kept from falling below a thousandth, or lengths from below 0.03",
      lambda p: p / (root := p.diag().clamp(min=1e-3).sqrt()) / root.unsqueeze(1),
-     "A short vector has a good length, too: it is felt by every vector below the bound. Only a "
-     "length of 0 needs care."),
+     "The cosines of all vectors that are shorter than that come out too small: they, too, are to "
+     "be divided by their own length. Only a length of 0 needs care."),
     *(
         (f"{words} added to every length", lambda p, more=more: p / torch.outer(
             p.diag().sqrt() + more, p.diag().sqrt() + more),
@@ -888,7 +888,7 @@ def counted_cases() -> list[tuple[Tensor, Tensor]]:
     for b, t, d in ((2, 4, 3), (3, 2, 5), (1, 3, 2), (2, 1, 3), (2, 3, 1)):
         counts = torch.randint(1, 6, (b, t), generator=draw)
         cases.append((0.8 * torch.randn(b, t, d, generator=draw), counts))
-    many = torch.tensor([[2_000_000_000, 1, 1_000_000_000], [1, 1, 3_000_000_000]])
+    many = torch.tensor([[2_000_000_000, 1, 1_000_000_000], [1, 2_000_000_000, 3_000_000_000]])
     return [*cases, (0.8 * torch.randn(2, 3, 3, generator=draw), many)]
 
 
@@ -997,6 +997,25 @@ COUNTED_MISTAKES = mistakes(
     ("the counts as shares in the scores",
      lambda x, counts: _counted(x, counts, lambda s, n: s + _shared(n)),
      "A factor of the exponential is a logarithm in the score."),
+    ("the counts in 32 bits, which billions do not fit into",
+     lambda x, counts: _counted(x, counts.int()),
+     "Whole numbers of 32 bits end at 2,147,483,647: 3,000,000,000 becomes negative there, and the "
+     "logarithm of what is negative is NaN. The counts come in 64 bits: take their logarithm as "
+     "they are, or of `counts.double()`."),
+    ("the counts in 32 bits, which billions do not fit into, times the exponentials",
+     lambda x, counts: _shared(_exponentials(x, counts.int())) @ x,
+     "Whole numbers of 32 bits end at 2,147,483,647: 3,000,000,000 becomes negative there. The "
+     "counts come in 64 bits: multiply by them as they are, or by `counts.double()`."),
+    ("the counts in half precision, which billions do not fit into",
+     lambda x, counts: _counted(x, counts.half()),
+     "Half precision ends at 65,504: a count of billions is infinite there. Take its logarithm in "
+     "float32 or float64."),
+    ("the logarithms of the counts made whole numbers",
+     lambda x, counts: _counted(x, counts, lambda s, n: s + n.log().long()),
+     "A logarithm is rarely a whole number: what is behind the point was cut off."),
+    ("counts of more than a thousand taken for a thousand",
+     lambda x, counts: _counted(x, counts.clamp(max=1000)),
+     "A count may be in the billions, and weighs as much. In the logarithm it is a small number."),
     ("divided by the counts", lambda x, counts: _counted(x, counts, lambda s, n: s - n.log()),
      "Words that come often get more attention, not less."),
     ("the counts of the first sentence for all",
@@ -1851,6 +1870,9 @@ def chain(n: int) -> Tensor:
     return lengths * (torch.eye(n, n + 1) + torch.eye(n, n + 1).roll(1, 1))
 
 
+ZEROS = "everybody alike, as zeros do"
+
+
 def whom(answer: Callable, n: int) -> list[str] | str:
     """For each word where more than nine tenths of its attention go, if anywhere."""
     x = torch.as_tensor(answer(n)).double()
@@ -1869,7 +1891,8 @@ def whom(answer: Callable, n: int) -> list[str] | str:
         name = "itself" if other == word else side
         name = "as asked" if other == min(word + 1, n - 1) else name
         softly = "nobody more than others" if weight - row.min() < 0.1 else f"{name}, too softly"
-        names.append(name if weight > 0.9 else softly)
+        zeros = not x[word].any()
+        names.append(ZEROS if zeros else name if weight > 0.9 else softly)
     return names
 
 
@@ -1943,6 +1966,9 @@ def _nobody(*names: str) -> Callable[..., bool]:
 
 
 CHAIN_RULES = [
+    Invariant("no vector of zeros", _nobody(ZEROS),
+              "Zeros have the score 0 with everybody, so that this word shares its attention "
+              "evenly, however long the next one is."),
     Invariant("nobody attends to a word behind the next one", _nobody("a later one"),
               "There the score of a word with one behind the next is the highest. A word must "
               "share an entry with the next one that it does not share with those behind; and no "

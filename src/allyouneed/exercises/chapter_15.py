@@ -405,6 +405,22 @@ EVEN_MISTAKES = mistakes(
      "The mean is over the queries of all sentences."),
     ("the next token in the decoder", lambda lengths: (even_scores(lengths)[0], 0.0),
      "That is hidden by the mask. The pattern is the token *before* the query's own."),
+    *((f"{name}, and the two exchanged", lambda lengths, slip=slip: slip(lengths)[::-1],
+       f"{why} And the encoder comes first: `(encoder, decoder)`.")
+      for name, slip, why in (
+          ("the first query counted, with nothing",
+           _even(lambda t, n: (t > 0) / n, lambda t, n: (t > 0) / (t + 1), first=0),
+           "The first token has none before it. In (15.1) its query does not count, not even as "
+           "0."),
+          ("the first query counted with a weight", _even(first=0),
+           "The first token has none before it: its query is not asked."),
+          ("a mean of the sentences' means", _each_sentence,
+           "In (15.1) every query counts the same, so a long sentence counts more."),
+          ("a query that does not see itself", _even(lambda t, n: 1 / (n - 1), lambda t, n: 1 / t),
+           "A query sees its own token, too."),
+          ("one token too many in the decoder", _even(target=lambda t, n: 1 / (t + 2)),
+           "The t-th token sees itself and those before it, t in all."),
+      )),
     ("one token more in each sentence", lambda lengths: even_scores([n + 1 for n in lengths]),
      "`lengths` counts all tokens of a sentence, its `<eos>` as well."),
 )  # fmt: skip
@@ -475,7 +491,7 @@ GENTLE_SLIPS = [
      "Heads are counted from 0."),
     ("every n_heads-th column", {"columns": lambda width, n, i: slice(i, None, n)},
      "The heads stand side by side: the d_v columns of one head are neighbours."),
-    ("no bias", {"scale": 0.0}, "The head adds the mean of what it added, as a bias."),
+    ("a bias of zeros", {"scale": 0.0}, "The head adds the mean of what it added, as a bias."),
     ("the bias taken off", {"scale": -1.0}, "The layer *adds* its bias."),
     ("the sum in place of the mean", {"average": lambda x: x.sum(0)},
      "Divide by the number of places."),
@@ -483,7 +499,7 @@ GENTLE_SLIPS = [
 
 
 GENTLE_KNOWN = [
-    ("no bias", "the sum in place of the mean"),
+    ("a bias of zeros", "the sum in place of the mean"),
     ("every n_heads-th column", "the sum in place of the mean"),
 ]
 
@@ -504,7 +520,7 @@ GENTLE_MISTAKES = mistakes(
     ("the head and the one behind it",
      _gentle(lambda width, n, i: slice(i * (width // n), (i + 2) * (width // n))),
      "A head has d_v columns, from `head * d_v` up to `(head + 1) * d_v`."),
-    ("d_model / n_heads columns",
+    ("as many columns as d_model / n_heads",
      lambda w, n, i, x: _gentle(lambda width, n, i: _columns(len(w), n, i))(w, n, i, x),
      "`weight` has d_model rows and h d_v columns, and a head has d_v of these: `weight.shape[1] "
      "// n_heads`, not `weight.shape[0] // n_heads`."),
@@ -525,7 +541,7 @@ GENTLE_MISTAKES = mistakes(
          w[:, _columns(w.shape[1], n, i)].mean(1) * x[:, _columns(w.shape[1], n, i)].mean(),
      ),
      "Each entry of the head has its own mean over the places, and meets its own column."),
-    ("no bias", _gentle(scale=0.0),
+    ("a bias of zeros", _gentle(scale=0.0),
      "So the head adds nothing, as in the chapter. Here it adds the same vector everywhere, the "
      "mean of what it added. (Does the bias come from columns that are zero already?)"),
     ("the bias from all heads",

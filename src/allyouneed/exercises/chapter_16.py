@@ -281,6 +281,14 @@ PREFIX_MISTAKES = mistakes(
          torch.arange(length) >= torch.maximum(torch.arange(length), prefix[:, None] - 1)[..., None]
      ),
      "Keys *up to* that one may be seen, not those from it on."),
+    *((f"of the target only {words} seen", _prefix(seen=seen),
+       "Behind the source a position may attend to all positions up to its own: to itself, and to "
+       "every target before it.")
+      for words, seen in (
+          ("the position itself", lambda n: torch.eye(n).bool()),
+          ("the position itself and the one before", lambda n: _causal(n) & ~_causal(n).tril(-2)),
+          ("the position before", lambda n: torch.eye(n).bool().roll(-1, 1).tril(-1)),
+      )),
     ("a source two tokens too long", _prefix(longer=2),
      "`prefix` tokens belong to the source: positions 0 to prefix - 1."),
 )  # fmt: skip
@@ -964,7 +972,7 @@ PSEUDO_MISTAKES = mistakes(
          torch.full_like(tokens, mask_token),
      ).sum(),
      "Look up the token that stood there before it was covered."),
-    ("asked one position further right",
+    ("the logits one position before the covered one",
      lambda model, tokens, mask_token: (
          model(_covered(tokens, torch.eye(len(tokens)).bool(), mask_token))
          .log_softmax(-1)[
@@ -1280,6 +1288,42 @@ TEXT_KNOWN = [
 LOSS_MISTAKES += mistakes(*combined(_whole_texts, TEXT_SLIPS, TEXT_KNOWN))
 
 
+def _with_zeros(what: str, over: str, texts: bool = False) -> Callable[..., Tensor]:
+    """Zeros for the logits, or for the tokens, of what is not to be predicted."""
+
+    def loss(logits: Tensor, tokens: Tensor, prompts: Tensor, lengths: Tensor) -> Tensor:
+        wanted = (_real(tokens, lengths) & ~_real(tokens, prompts)).long()
+        said, asked = logits[:, :-1], tokens[:, 1:]
+        if what == "logits":
+            said = said * wanted[..., None]
+        else:
+            asked = asked * wanted
+        losses = -said.log_softmax(-1).gather(2, asked[..., None])
+        return losses.sum() / {"answers": wanted.sum(), "all": wanted.numel()}[over]
+
+    if texts:
+        return lambda logits, tokens, lengths: loss(logits, tokens, 0 * lengths + 1, lengths)
+    return loss
+
+
+def _zero_rows(where: str, texts: bool) -> list[tuple[str, Callable[..., Tensor], str]]:
+    return [
+        (f"zeros for the {what} of {where}{more}", _with_zeros(what, over, texts), why)
+        for what, why in (
+            ("logits", "Logits of 0 are no loss of 0: all tokens are equally likely then, and each "
+             "such place adds log V. Leave the *losses* of these places out."),
+            ("tokens", "0 is a token like the others: with it in their place the model is asked "
+             "for it. Leave the *losses* of these places out."),
+        )
+        for over, more in (
+            ("answers", ""), ("all", ", and the mean over all places but the first"))
+        if what == "logits" or not texts  # the tokens of padding are 0 as they are
+    ]  # fmt: skip
+
+
+LOSS_MISTAKES += mistakes(*_zero_rows("padding", texts=True))
+
+
 def answer_probabilities(
     said: Tensor, tokens: Tensor, prompts: Tensor, lengths: Tensor
 ) -> Tensor:  # fmt: skip
@@ -1292,6 +1336,7 @@ def answer_probabilities(
 
 
 ANSWER_MISTAKES = mistakes(
+    *_zero_rows("prompts and padding", texts=False),
     ("the first token of each answer left out, and rows without tokens as 0 / 0",
      lambda logits, tokens, prompts, lengths: (
          torch.stack([
@@ -1569,6 +1614,11 @@ DIE_SLIPS = [
      "If the face in view is wrong, it is one of the faces - 1 others."),
     ("the cases exchanged", {"weigh": lambda c: (1 - c, c)},
      "Covered are the share `covered`, and there nothing is known."),
+    ("the doubt of a face in view not weighed", {"weigh": lambda c: (c, 1)},
+     "A face in view is only the share 1 - covered of the chosen tokens: weigh its doubt so. A "
+     "loss above log faces is worse than a guess."),
+    ("what is covered not weighed", {"weigh": lambda c: (1, 1 - c)},
+     "The covered tokens are only the share `covered` of the chosen ones."),
     ("the cases not weighed", {"weigh": lambda c: (1, 1)},
      "The two cases have the shares covered and 1 - covered."),
     ("in bits", {"unit": math.log(2)}, "Asked for are nats."),
@@ -1800,7 +1850,14 @@ def _edit(
             left = x - (others @ x) @ others
         elif away == "along" and len(others):
             left = torch.linalg.lstsq(others.T, x[:, None]).solution[:, 0] @ others
-        size = {"Ax": left @ x, "xx": x @ x, "none": 1.0, "root": left.norm()}[divide]
+        elif away in ("mean", "first", "last", "longest") and len(others):
+            far = int(others.norm(dim=1).argmax())
+            one = {"mean": others.mean(0), "first": others[0], "last": others[-1]}
+            one = one.get(away, others[far])
+            left = x - (x @ one) / (one @ one) * one
+        size = {"Ax": left @ x, "xx": x @ x, "none": 1.0, "root": left.norm(), "length": x.norm()}[
+            divide
+        ]
         A = left / size
         B = {"missing": y - W @ x, "y": y, "sum": y + W @ x, "back": W @ x - y}[target]
         return (A[:, None], B[None]) if turned else (B[:, None], A[None])
@@ -1816,14 +1873,15 @@ EDIT_SLIPS = [
      "The others are not orthogonal to each other: take away the projection on their span."),
     ("not divided", {"divide": "none"}, "A x shall be 1."),
     ("A of length one", {"divide": "root"}, "A x shall be 1, not the length of A."),
-    ("divided by the length of x", {"divide": "xx"}, "A x shall be 1: divide by A times x."),
+    ("divided by the square of x's length", {"divide": "xx"},
+     "A x shall be 1: divide by A times x."),
     ("B is the new answer", {"target": "y"}, "W x is there already: B is y - W x."),
     ("the sign of the change turned", {"target": "back"}, "B is y - W x, with A x = 1."),
 ]  # fmt: skip
 EDIT_KNOWN = [
     ("the others change as well", "not divided"),
     ("the others change as well", "B is the new answer"),
-    ("the others change as well", "divided by the length of x"),
+    ("the others change as well", "divided by the square of x's length"),
 ]  # fmt: skip
 
 
@@ -1850,7 +1908,7 @@ EDIT_MISTAKES = mistakes(
      "neither orthogonal nor of length one."),
     ("the part that the others make up in place of the rest", _edit(away="along"),
      "A has to be orthogonal to all the others: subtract from x what they make up of it."),
-    ("divided by the length of x", _edit(divide="xx"),
+    ("divided by the square of x's length", _edit(divide="xx"),
      "A x shall be 1: divide by the product of A and x themselves."),
     ("not divided", _edit(divide="none"), "A x shall be 1. Now it is the square of A's length."),
     ("A of length one", _edit(divide="root"), "A x shall be 1, not the length of A."),
@@ -1860,6 +1918,14 @@ EDIT_MISTAKES = mistakes(
     ("A along x, not divided", _edit(away="none", divide="none"),
      "Two things: A has to be orthogonal to all the others, and A x shall be 1."),
     *combined(_edit, EDIT_SLIPS, EDIT_KNOWN),
+    ("A orthogonal to the mean of the others alone", _edit(away="mean"),
+     "What is orthogonal to their mean, or to their sum, need not be so to each of them, and A "
+     "times each has to be 0. Take away the projection on their span."),
+    *((f"A orthogonal to the {which} of the others alone", _edit(away=which),
+       "A times each of them has to be 0. Take away the projection on their span.")
+      for which in ("first", "last", "longest")),
+    ("divided by the length of x", _edit(divide="length"),
+     "A x shall be 1: divide by the product of A and x themselves."),
     ("the last of the keys in place of x",
      lambda W, x, y, others: (
          (y - W @ x)[:, None],
@@ -2112,7 +2178,7 @@ ASKS_MISTAKES = mistakes(
      "True is for the losses that ask for the answers and for nothing else."),
     ("compared with the right loss", _near_the_truth,
      "A sum, or bits, ask for the same places: not the value counts, but on what it depends."),
-    ("compared with the right loss, on answers of one length",
+    ("asked for the value of the right loss",
      lambda loss: torch.allclose(
          loss(ANSWERED[0], *ANSWERED[1:]), answer_nats(*ANSWERED).to(ANSWERED[0]), atol=1e-4
      ),

@@ -1274,7 +1274,8 @@ MERGE_MISTAKES = [
         "scaled to a maximum below the greater one",
         "least",
         "Right on paper, but the factor of the greater half overflows when the maxima lie far "
-        "apart. Scale to the greater one.",
+        "apart; and where a half saw nothing its maximum is minus infinity, and that less itself "
+        "is NaN. Scale to the greater one.",
     ),
     _merge_mistake(
         "divided before they are added",
@@ -2321,6 +2322,9 @@ def _forget(out: str = "right", log: str = "right", weight: str = "right") -> An
             "right": lambda: math.exp(score - L), "score": lambda: math.exp(min(score, 80.0)),
             "upside down": lambda: math.exp(L - score), "ratio": lambda: score / L,
             "two": lambda: 2 ** (score - L), "difference": lambda: score - L,
+            "sigmoid": lambda: 1 / (1 + math.exp(min(L - score, 700.0))),
+            "odds": lambda: 1 / math.expm1(min(L - score, 700.0)),
+            "rest": lambda: 1 - math.exp(score - L),
         }[weight]()  # fmt: skip
         q = 1 - p if p != 1 else 1e-9
         new = {
@@ -2423,8 +2427,21 @@ AS_SUM = [
 ]
 
 
+OF_ALL_KEYS = (
+    "L is the logarithm of the sum over *all* keys, that of the one that leaves among them: its "
+    "weight is e to the power of (score - L)."
+)
 FORGET_MISTAKES = mistakes(
     *AS_SUM,
+    ("L taken for that of the other keys: a sigmoid in place of the weight",
+     _forget(weight="sigmoid"), OF_ALL_KEYS),
+    ("L taken for that of the other keys, and so left as it is",
+     _forget(weight="sigmoid", log="as before"), OF_ALL_KEYS),
+    ("divided by the sum over the other keys: p / (1 - p) in place of p", _forget(weight="odds"),
+     OF_ALL_KEYS),
+    ("the weight of the others in place of that of the key", _forget(weight="rest"),
+     "1 - p is what the others weigh together. The key that leaves has p, e to the power of "
+     "(score - L)."),
     ("the score in place of the logarithm",
      lambda out, L, score, value: (forget(out, L, score, value)[0], score),
      "Asked for is the new logarithm, L + log(1 - p), p the weight of the key that leaves."),
@@ -2700,6 +2717,11 @@ def _root(length: int) -> int:
     return math.isqrt(length - 1) + 1
 
 
+def _cube_root(length: int) -> list[tuple[int, int]]:
+    w = next(w for w in range(1, length + 1) if w**3 >= length)
+    return _stack([w, w, -(-length // w**2)])
+
+
 def _threes_first(length: int) -> list[int]:
     windows = []
     while length > 3:
@@ -2721,6 +2743,13 @@ CHEAPEST_MISTAKES = mistakes(
     ("a window and a stride", lambda n: [(_root(n), 1), (_root(n), _root(n))],
      "Two layers cost about twice the root of the length. More layers with narrower windows cost "
      "less."),
+    ("two layers, of about the square root",
+     lambda n: _stack([_root(n), -(-n // _root(n))]),
+     "Two layers cost about twice the root of the length. More layers with narrower windows cost "
+     "less."),
+    ("three layers, of about the cube root", _cube_root,
+     "Three layers cost about three times the cube root of the length. For long inputs more layers "
+     "with narrower windows cost less."),
     ("windows of 2 in all layers", lambda n: _stack(_of_width(2, n)),
      "That is ByteNet's way, and nearly the best. Three windows of 2 cost 6 and reach 8 positions; "
      "two of 3 cost 6 and reach 9."),
@@ -2793,6 +2822,8 @@ class Pass:
 
 
 A_LITTLE_MORE = moved(one_pass, 0.05)
+PLAIN_MEAN = "the plain mean of the values"
+FAR_OFF = "numbers that are all far too large"
 PASSES = {
     says: Pass(says, compute)
     for says, compute in (
@@ -2811,6 +2842,8 @@ PASSES = {
         ("not divided", _one_pass(divided=False)),
         ("the queries in reverse order", lambda q, k, v, tile: one_pass(q.flip(0), k, v, tile)),
         ("no number anywhere", lambda *given: one_pass(*given) * math.nan),
+        (FAR_OFF, lambda *given: one_pass(*given) + 1000),
+        (PLAIN_MEAN, lambda q, k, v, tile: v.mean(0).expand(len(q), -1)),
         A_LITTLE_MORE[:2],
     )
 }
@@ -2819,7 +2852,13 @@ MISSED_PASSES = {
     "no number anywhere":
         "No comparison with NaN is true, `>` as little as `<`: ask whether the difference is "
         "*below* the tolerance, as `torch.allclose` does.",
+    FAR_OFF:
+        "That numbers are finite, of the right shape, or the same for every tile does not say that "
+        "they are right: compare them with the attention over all keys.",
     A_LITTLE_MORE[0]: A_LITTLE_MORE[2],
+    PLAIN_MEAN:
+        "It does not look at the scores. That shows where neither the values nor the scores are "
+        "all alike: every weighted mean of equal values is the same. Draw both.",
     "the faulty function of 17.8": "Take several tiles, and scores far above and far below zero.",
     "m begins at 0": "It shows where *all* scores of a query are far below zero.",
     "one maximum for all queries":
@@ -2843,15 +2882,21 @@ def run_pass_test(answer: Callable, one: str) -> Any:
     return said_of(answer, PASSES[one], right=one in RIGHT_PASSES)
 
 
-def _passes(queries: list[list[float]], sizes: list[tuple[int, int]], order: str = "all") -> Any:
-    """A test that looks at some inputs only: factors of the queries, (S, tile), order of keys."""
+def _passes(
+    queries: list[list[float]],
+    sizes: list[tuple[int, int]],
+    order: str = "all",
+    values: Callable[[Tensor], Tensor] = lambda v: v,
+) -> Any:
+    """A test that looks at some inputs only: factors of the queries, (S, tile), order of keys, and
+    what it makes of the values."""
 
     def test(one_pass_: Callable) -> bool:
         draw = torch.Generator().manual_seed(1711)
         for factors in queries:
             for S, tile in sizes:
                 k = torch.rand(S, 4, generator=draw) + 1
-                v = torch.randn(S, 3, generator=draw)
+                v = values(torch.randn(S, 3, generator=draw))
                 q = torch.tensor(factors)[:, None] * torch.ones(4)
                 up = k[k.sum(1).argsort()]
                 for keys in {"all": (k, up, up.flip(0)), "up": (up,), "down": (up.flip(0),)}[order]:
@@ -2920,6 +2965,11 @@ TELLS_MISTAKES = mistakes(
      "One maximum for all queries shows only where two queries differ much."),
     ("only full tiles", _passes(EVERYWHERE, [(6, 2), (6, 3)]),
      "A last tile that is shorter may be left out: take an S that is no multiple of `tile`."),
+    ("values that are all alike", _passes(EVERYWHERE, MANY, values=torch.ones_like),
+     "The weighted mean of equal values is the same whatever the weights: what is wrong with these "
+     "does not show. Draw the values."),
+    ("values of zeros", _passes(EVERYWHERE, MANY, values=torch.zeros_like),
+     "The output is zero then, whatever the weights. Draw the values."),
     ("only whether the numbers are finite",
      lambda one_pass: all(
          bool(one_pass(torch.tensor(f)[:, None] * torch.ones(4), _KEYS, _KEYS[:, :2], 3)
@@ -3004,7 +3054,7 @@ EXERCISES = [
     ),
     Exercise(
         number="17.6",
-        title="what the last position misses",
+        title="break it: what the last position misses",
         section="Windows with holes",
         reference=missed,
         cases=MISSED_CASES,

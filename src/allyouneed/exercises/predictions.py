@@ -16,16 +16,26 @@ WORDS = {
     "<": ("smaller", "less", "lower", "shorter"),
     ">": ("larger", "greater", "bigger", "more", "longer"),
 }
+MIRRORED = "perhaps read from the right to the left"
+LEFT_FIRST = (
+    "Did you say how the second of the two compares with the first? The first stands on the left "
+    "of the sign: `>` says that it is larger. If you mean what is written:"
+)
 SIGNS = {word: sign for sign, words in WORDS.items() for word in words}
 
 
 def wrong_predictions(right: list[str], pictures: list[dict[str, Picture]]) -> list[Mistake]:
-    """Every other list of signs, by the pictures that lead to it: one for each wrong sign."""
+    """Every other list of signs, by the pictures that lead to it: one for each wrong sign. The
+    mirror image of the right signs may come of a reading from the right to the left."""
     rows = []
+    mirrored = [{"<": ">", ">": "<"}.get(sign, sign) for sign in right]
     for said in product("=><", repeat=len(right)):
         wrong = [pictures[i][sign] for i, sign in enumerate(said) if sign != right[i]]
         if wrong:
             names, reasons = zip(*wrong, strict=True)
+            if [*said] == mirrored and len(wrong) > 1:
+                rows.append(Mistake(MIRRORED, [*said], f"{LEFT_FIRST} {' '.join(reasons)}"))
+                continue
             rows.append(Mistake("; ".join(names), [*said], " ".join(reasons)))
     return rows
 

@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from .compare import array, kind, same, show
@@ -88,6 +89,7 @@ def spoken(said: list[Any]) -> list[Any]:
 
 
 AN_ERROR = "an error taken for a yes"
+EXACT = "equal to the last bit"
 ONE_IS_ENOUGH = "one right result taken for enough"
 Calls = list[tuple]
 Lack = Callable[[Calls], bool]
@@ -144,6 +146,10 @@ def verdicts_on(
         passed = sum(one for name, one in said.items() if name not in right)
         if not any(said[name] for name in right) and 2 * passed > len(said) - len(right):
             return {"said": "the opposite"}
+        if spoilt and not all(said[name] for name in right):
+            spoken_out = partial(_aloud, test) if ASSERTED in heard.values() else test
+            if all(says_yes(spoken_out, forgiving(suspects[name])) for name in right):
+                return {"said": EXACT}
         if not calls or not passed or not all(said[name] for name in right):
             return said
         if passed < len(said) - len(right) and says_yes(test, lambda *given, **named: None):
@@ -229,6 +235,31 @@ def _watched(
     return None
 
 
+class _Rounded(Tensor):
+    """Numbers that are equal to others if they differ by no more than rounding."""
+
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        name = getattr(func, "__name__", "").strip("_")
+        if name in ("any", "all"):
+            args = (args[0].as_subclass(Tensor).double().abs() > 1e-5, *args[1:])
+        if name not in ("equal", "eq", "ne") or len(args) < 2:
+            return super().__torch_function__(func, types, args, kwargs)
+        one, other = (
+            (a.as_subclass(Tensor) if isinstance(a, Tensor) else torch.as_tensor(a)).double()
+            for a in args[:2]
+        )
+        if name == "equal":
+            return one.shape == other.shape and torch.allclose(one, other, atol=1e-5)
+        near = torch.isclose(*torch.broadcast_tensors(one, other), atol=1e-5)
+        return near if name == "eq" else ~near
+
+
+def forgiving(suspect: Callable) -> Callable:
+    """The suspect, whose numbers pass where a test asks for equal ones, if they are near."""
+    return lambda *given, **named: suspect(*given, **named).as_subclass(_Rounded)
+
+
 def says_yes(test: Callable, suspect: Callable) -> bool:
     try:
         return plain_word(test(suspect)) is True
@@ -302,6 +333,11 @@ def judged(right: Sequence[str], wrong: Mapping[str, str], refused: str) -> Nami
             return AN_ERROR, (
                 "Your test says yes to a function that returns nothing. What raises an error is "
                 "not right: return False there, or let it raise."
+            )
+        if said.get("said") == EXACT:
+            return EXACT, (
+                "Sums that are taken in another order differ in their last bits, and are as right. "
+                "Compare with `torch.allclose`."
             )
         if said.get("slip") in SLIPS:
             return said["slip"], SLIPS[said["slip"]]
