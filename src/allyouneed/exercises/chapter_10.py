@@ -15,7 +15,7 @@ from .core import Case, Exercise, Family, Invariant, mistakes
 from .faults import still_there
 from .pairs import combined
 from .predictions import no_signs
-from .suspects import ANY, SLIPS, Lack, Spoilt, each, rules, said_of, verdicts_on
+from .suspects import ANY, LOOSE, SLIPS, Lack, Spoilt, each, rules, said_of, verdicts_on
 
 # 10.1 layer norm by hand: mean, variance, and the four entries
 
@@ -391,18 +391,15 @@ SPOILT = Spoilt(("sentence", "word", "entry"))
 
 def norm_verdicts(test: Callable) -> dict[str, Any] | None:
     """What a test says of all norms, or what it looks at alone, or what its input lacks."""
-    said = verdicts_on(ALL_NORMS, NORM_LACKS)(test)
+    said = verdicts_on(ALL_NORMS, NORM_LACKS, spoilt=SPOILT)(test)
     named = {name: one for name, one in (said or {}).items() if name in ALL_NORMS}
     passed = [name for name in NORMS_WHY if named.get(name)]
-    if not all(named.get(name) for name in RIGHT_NORMS) or len(passed) in (0, len(NORMS_WHY)):
+    some = all(named.get(name) for name in RIGHT_NORMS) and 0 < len(passed) < len(NORMS_WHY)
+    if not some and said != {"slip": LOOSE}:
         return said
     yes = said_of(test, layer_norm, True)  # True, or silence
     looks = [name for name, norm in LOOKED_AT.items() if said_of(test, norm, False) == yes]
-    return (
-        {"looked at": looks[0]}
-        if looks
-        else verdicts_on(ALL_NORMS, NORM_LACKS, spoilt=SPOILT)(test)
-    )
+    return {"looked at": looks[0]} if looks else said
 
 
 def _any_number(norm: Callable) -> bool:

@@ -2538,6 +2538,7 @@ WRITING_SLIPS = [
 WRITING_BUT = [
     ("dropout left on", "the source's padding not hidden"),
     ("dropout left on", "BOS returned"),
+    ("begun with PAD", "the first place read"),  # the first token, again and again, as it is
     ("new tokens put in front", "BOS returned, and the last token lost"),
 ]
 
