@@ -3316,6 +3316,7 @@ EXERCISES = [
         cases=MASK_CASES,
         probe=mask_probe,
         mistakes=MASK_MISTAKES,
+        parts=("the encoder's mask", "the decoder's mask", "the mask of cross-attention"),
         invariants=[
             Invariant(
                 "no padding is seen",
@@ -3337,6 +3338,7 @@ EXERCISES = [
         reference=make_batch,
         cases=BATCH_CASES,
         canonical=batch_form,
+        parts=("what the encoder reads", "what the decoder reads", "the labels"),
         mistakes=BATCH_MISTAKES,
     ),
     Exercise(

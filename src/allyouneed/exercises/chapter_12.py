@@ -2541,6 +2541,7 @@ EXERCISES = [
             *DECAY_MISTAKES,
             *(replace(mistake, wrong=_decayed(mistake.wrong)) for mistake in ADAM_MISTAKES),
         ],
+        parts=("theta", "m", "v"),
         seconds=30.0,  # the first optimiser of PyTorch takes some to import
     ),
     Exercise(

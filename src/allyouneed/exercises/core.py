@@ -657,7 +657,7 @@ def by_their_names(words: str, parts: Sequence[str]) -> str:
     def called(numbers: re.Match) -> str:
         return re.sub(r"\d", lambda one: parts[int(one[0]) - 1], numbers[1])
 
-    return re.sub(r"\bparts? ((?:\d, )*(?:\d and )?\d)\b", called, words)
+    return re.sub(r"(?<!is )\bparts? ((?:\d, )*(?:\d and )?\d)\b", called, words)
 
 
 def holds(rule: Invariant, output: Any, case: Case, seconds: float) -> bool:
