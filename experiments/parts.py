@@ -5,12 +5,13 @@
     python experiments/parts.py heads        # chapter 7: one head and many
     python experiments/parts.py positions    # chapter 9: none, sinusoids, a learned table
     python experiments/parts.py norms        # chapter 10: LayerNorm, BatchNorm, neither
+    python experiments/parts.py no_norm      # chapter 10: without a norm, at high rates
     python experiments/parts.py warmup 1200  # chapter 10: post-norm and pre-norm, with and without
 
 Each writes src/allyouneed/results/NAME.json. All but cost train one small encoder, built of the
 chapters' own parts, to fill gaps in English sentences. Every variant tries several rates with
-seed 0; the rate with the lowest held-out loss is then taken for the seeds 1 and 2 (not in warmup,
-which trains with each of its rates and seeds).
+seed 0; the rate with the lowest held-out loss is then taken for the seeds 1 and 2 (not in
+no_norm and warmup, which train with each of their rates and seeds).
 A number after the name is that of the steps (of the repeats, for cost).
 """
 
@@ -396,6 +397,14 @@ def norms(steps: int = STEPS) -> None:
     record("norms", compare(settings, steps, Gaps(), after=looks))
 
 
+def no_norm(steps: int = STEPS) -> None:
+    """Without a norm in 2 narrow layers and in 6: with each seed at the high rates, twice as
+    high as the sweep of `norms` goes, and none of them chosen by its outcome.
+    """
+    settings = [Setting("none", 32, 4, depth, norm="none") for depth in (2, 6)]
+    record("no_norm", compare(settings, steps, Gaps(), rates=(1.6e-2, 3.2e-2, 6.4e-2)))
+
+
 def warmup(steps: int = STEPS) -> None:
     """Six narrow layers, normalised after or before, with and without warming up."""
     settings = [
@@ -470,5 +479,5 @@ def cost(repeats: int = 11, d_k: int = 64) -> None:
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
-    experiments = (scale, heads, positions, norms, warmup, cost)
+    experiments = (scale, heads, positions, norms, no_norm, warmup, cost)
     {one.__name__: one for one in experiments}[sys.argv[1]](*map(int, sys.argv[2:]))

@@ -2,11 +2,13 @@
 
 python experiments/recurrence.py recall       accuracy and training steps against distance
 python experiments/recurrence.py bottleneck   repeating a sequence through one fixed vector
+python experiments/recurrence.py longer       the largest state, with four times the training
 """
 
 from __future__ import annotations
 
 import sys
+from multiprocessing import Pool
 
 import torch
 from record import record
@@ -148,14 +150,14 @@ class Repeat(nn.Module):
         return torch.cat(said, 1)
 
 
-def repeat(d_hidden: int, backwards: bool, seed: int) -> dict:
+def repeat(d_hidden: int, backwards: bool, seed: int, steps: int = STEPS) -> dict:
     """Train on random digits of lengths 1 to LONGEST; test each length on 300 sequences."""
     torch.manual_seed(seed)
     model = Repeat(d_hidden)
     optimizer = torch.optim.Adam(model.parameters(), lr=5e-3)
-    schedule = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.1, STEPS)
+    schedule = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.1, steps)
     generator = torch.Generator().manual_seed(seed)
-    for _ in range(STEPS):
+    for _ in range(steps):
         length = int(torch.randint(1, LONGEST + 1, (), generator=generator))
         digits = torch.randint(0, 10, (64, length), generator=generator)
         source = digits.flip(1) if backwards else digits
@@ -188,6 +190,16 @@ def bottleneck(seeds: int = 3) -> None:
     record("recurrence_bottleneck", data)
 
 
+def longer(seeds: int = 3) -> None:
+    """The state of 64 with the source reversed, 6000 steps in place of 1500; a process a seed."""
+    steps = 4 * STEPS
+    with Pool(seeds, initializer=torch.set_num_threads, initargs=(1,)) as pool:
+        done = pool.starmap(repeat, [(64, True, seed, steps) for seed in range(seeds)])
+    runs = [{"hidden": 64, "backwards": True, **run} for run in done]
+    data = {"lengths": [1, LONGEST], "digits": DIGITS, "steps": steps, "runs": runs}
+    record("recurrence_longer", data)
+
+
 if __name__ == "__main__":
     torch.set_num_threads(1)
-    {"recall": recall, "bottleneck": bottleneck}[sys.argv[1]]()
+    {"recall": recall, "bottleneck": bottleneck, "longer": longer}[sys.argv[1]]()

@@ -178,6 +178,13 @@ def test_names_one_turn_of_the_right_answer(answer, name):
     assert examine("99.6", answer).mistake.endswith(name)
 
 
+def test_shapes_are_told_where_they_differ_in_all_that_is_wrong():
+    message = said(lambda x, factor: (x * factor).flatten(), "99.6")
+    assert "numbers in another shape" in message and "Got shape (" in message
+    assert "Got shape" not in said(lambda x, factor: -x * factor, "99.6")
+    assert "Got a single number, expected shape" in said(lambda x, f: (x * f).sum(), "99.6")
+
+
 def test_names_a_known_mistake_that_is_made_in_some_cases():
     answer = lambda x, factor: x + factor if factor > 0.5 else x * factor  # noqa: E731
     assert examine("99.6", answer).mistake == "adds (in 3 of 4 cases)"

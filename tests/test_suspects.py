@@ -196,6 +196,8 @@ def test_a_few_errors_are_not_what_a_test_says():
 def test_a_test_for_each_entry_is_told_how_to_make_one():
     same = lambda norm: norm(torch.ones(2, 3), torch.ones(3), torch.ones(3), 0.5) == 1  # noqa: E731
     assert "`.all()` makes one" in " ".join(examine("10.2", same).message.split())
+    listed = lambda f1: [f1([[("S", 0, 1)]], [None]) == 0, f1([[]], [[]]) == 0]  # noqa: E731
+    assert "a list of 2 of them: `all(...)` makes one" in examine("18.4", listed).message
 
 
 TESTED = (
@@ -506,8 +508,29 @@ FAMILIES = [  # one of each, which stands in no bank
     (
         "6.2",
         [4, 4, 1, 1, "up", "same", "same", "same"],
-        "a root too few in the second; d_k taken to bring the spread back; divided by d_k, the "
-        "weights taken to stay; the number of keys taken not to matter",
+        "a root too few in the second; the number of keys taken not to matter; what else is wrong "
+        "follows from it",
+    ),
+    (
+        "5.9",
+        lambda names, colours: find("5.9").reference(8, 4),
+        "tables for another number of names or colours (in 3 of 4 cases)",
+    ),
+    (
+        "6.2",
+        [16, 4, 2, 1, "up", "same", "down", "same"],
+        "the variance in the first taken to grow with the square of the width; the number of keys "
+        "taken not to matter; what else is wrong follows from it",
+    ),
+    (
+        "13.7",
+        lambda n: [find("13.7").reference(n)[i][::-1] for i in (1, 2, 0)],
+        "the three lists in the order A, B, the references",
+    ),
+    (
+        "14.10",
+        lambda references: ([words[::2] for words in references], references),
+        "BLEU of the corpus does not put a ahead by 10 points, and `a` has a BLEU of 0",
     ),
     (
         "6.8",
@@ -517,7 +540,7 @@ FAMILIES = [  # one of each, which stands in no bank
     (
         "6.8",
         lambda scores, entropy: min(max(find("6.8").reference(scores, entropy), 0.04), 300.0),
-        "too cold for large scores, or too hot for small ones",
+        "too cold for large scores, and too hot for small scores",
     ),
     ("6.8", lambda scores, entropy: 3 * find("6.8").reference(scores, entropy), None),
     ("6.8", searched_with_nan, "a search that gets stuck at the cold end"),
@@ -540,6 +563,32 @@ FAMILIES = [  # one of each, which stands in no bank
         "head 1 finds the word two behind, and head 2 finds the word two before",
     ),
     ("7.12", chapter_07._on_arc(-1, -2), "head 2 finds the word two before"),
+    (
+        "19.9",
+        lambda: (16, 16_000, 2),
+        "hours and price: too slow, and too dear; most of each update is sending",
+    ),
+    (
+        "19.9",
+        lambda: (4, 1_000, 12),
+        "hours and price: too slow, and too dear; most of each update is launching",
+    ),
+    ("19.9", lambda: (8, 16_000, 8), "price: too dear"),
+    (
+        "20.9",
+        lambda K, n, match: find("20.9").reference(K, n, match)[::-1],
+        "right in another order: what you give is (value, key)",
+    ),
+    (
+        "20.9",
+        lambda K, n, match: held(K, (match + math.log(n)) / 2 / K**0.5)[::-1],
+        "the value first, and then the key; and in it the division by the root of K forgotten",
+    ),
+    (
+        "20.9",
+        lambda K, n, match: (torch.zeros(K), torch.ones(K)),
+        "it attracts too little, and adds something of its own",
+    ),
     ("7.12", chapter_07._on_arc(-1, 3), None),
     ("2.2", one_word_too_few, None),
     (

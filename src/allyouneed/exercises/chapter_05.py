@@ -193,6 +193,14 @@ def look_up_cases() -> list[tuple]:
     ]
 
 
+NORMALISED = [  # what is divided by its sum in the place of exponentials
+    ("sigmoids", torch.sigmoid),
+    ("squares of the scores", torch.square),
+    ("scores less the lowest", lambda s: s - s.min()),
+    ("softplus of the scores", F.softplus),
+    ("powers of ten", lambda s: 10**s),
+]
+
 LOOK_UP_MISTAKES = mistakes(
     ("the exponential of each product, and then the sum over the entries",
      lambda query, keys, values: (e := (keys * query).exp().sum(-1)) / e.sum() @ values,
@@ -378,6 +386,15 @@ LOOK_UP_MISTAKES = mistakes(
     ("the highest weight for all",
      lambda query, keys, values: (keys @ query).softmax(0).max() * values.sum(0),
      "Each value has a weight of its own."),
+    *(
+        (f"{name} made to sum to one",
+         lambda query, keys, values, of=of: (w := of(keys @ query)) / w.sum() @ values,
+         "The softmax takes the *exponential* of each score and divides it by the sum of all.")
+        for name, of in NORMALISED
+    ),
+    ("the softmax of the sigmoids",
+     lambda query, keys, values: (keys @ query).sigmoid().softmax(0) @ values,
+     "The scores go into the softmax as they are."),
 )  # fmt: skip
 
 # 5.3 predict, then try: what leaves the weights as they are
@@ -696,6 +713,51 @@ RELU_MISTAKES = mistakes(
      ),
      "Then a score below zero gets a share, too. The ReLU makes it zero, and leaves the others as "
      "they are."),
+    *(
+        (f"a row emptied {when}", lambda scores, keep=keep: _shares(scores.relu()) * keep(scores),
+         f"A row is empty only if *no* score in it is above zero. {why}")
+        for when, keep, why in (
+            ("where the scores as they came sum to zero or less",
+             lambda s: s.sum(-1, keepdim=True) > 0,
+             "Those below zero may outweigh the others: what decides is the sum after the ReLU."),
+            ("where any score is below zero", lambda s: (s >= 0).all(-1, keepdim=True),
+             "Is it `all`, where `any` is meant?"),
+            ("where the first score is not above zero", lambda s: s[..., :1] > 0,
+             "Look at all of its scores."),
+            ("where the last score is not above zero", lambda s: s[..., -1:] > 0,
+             "Look at all of its scores."),
+        )
+    ),
+    *(
+        (f"{name}, but zeros where no score is above zero",
+         lambda scores, of=of: of(scores) * (scores > 0).any(-1, keepdim=True), why)
+        for name, of, why in (
+            ("a leaky ReLU", lambda s: _shares(F.leaky_relu(s)),
+             "The rows of zeros are right. In the others, too, what is below zero becomes zero, "
+             "and not a little less than zero."),
+            ("a leaky ReLU of slope 0.1", lambda s: _shares(F.leaky_relu(s, 0.1)),
+             "The rows of zeros are right. In the others, too, what is below zero becomes zero."),
+            ("GELU", lambda s: _shares(F.gelu(s)),
+             "The rows of zeros are right. In the others, too, what is below zero becomes zero."),
+            ("SiLU", lambda s: _shares(F.silu(s)),
+             "The rows of zeros are right. In the others, too, what is below zero becomes zero."),
+            ("ELU", lambda s: _shares(F.elu(s)),
+             "The rows of zeros are right. In the others, too, what is below zero becomes zero."),
+            ("softplus", lambda s: _shares(F.softplus(s)),
+             "The rows of zeros are right. In the others, too, what is below zero becomes zero."),
+            ("the sigmoid", lambda s: _shares(s.sigmoid()),
+             "The rows of zeros are right. In the others, too, what is below zero becomes zero."),
+            ("the softmax", lambda s: s.softmax(-1),
+             "The rows of zeros are right. In the others the ReLU stands in the place of the "
+             "exponential."),
+            ("absolute values", lambda s: _shares(s.abs()),
+             "The rows of zeros are right. In the others, too, a score of -3 is no fit at all."),
+            ("squares", lambda s: _shares(s**2),
+             "The rows of zeros are right. In the others, too, a score of -3 is no fit at all."),
+            ("divided by the sum, without the ReLU", _shares,
+             "The rows of zeros are right. In the others, too, what is below zero becomes zero."),
+        )
+    ),
 )  # fmt: skip
 
 
@@ -879,6 +941,17 @@ ALONE = [
     ("the sigmoid instead of the softmax",
      lambda y, x, w_q, w_k, w_v: _table(y, x, w_q, w_k).sigmoid() @ (x @ w_v),
      "The sigmoid judges each key by itself, so the weights of a query do not sum to one."),
+    *(
+        (f"{name} made to sum to one",
+         lambda y, x, w_q, w_k, w_v, of=of: (w := of(_table(y, x, w_q, w_k)))
+         / w.sum(-1, keepdim=True) @ (x @ w_v),
+         "The softmax takes the *exponential* of each score and divides it by the sum of all of "
+         "its query.")
+        for name, of in (
+            ("sigmoids", torch.sigmoid), ("absolute values of the scores", torch.abs),
+            ("squares of the scores", torch.square), ("softplus of the scores", F.softplus),
+        )
+    ),
     ("the ReLU in place of the softmax",
      lambda y, x, w_q, w_k, w_v: relu_weights(_table(y, x, w_q, w_k)) @ (x @ w_v),
      "That is the normaliser of Exercise 5.4. Equation (5.4) takes the softmax of the scores."),
@@ -1389,6 +1462,10 @@ LOADED_MISTAKES = mistakes(
         ("the matrices not put into the layers", {"layer": NotLoaded.layer},
          "The layers' weights are to be those given."),
         ("queries and keys exchanged", {"roles": KeysAsk.roles}, "w_q makes the queries."),
+        ("the keys' layer for the queries as well", {"roles": KeysLayerForTwo.roles},
+         "w_q makes the queries."),
+        ("the queries' layer for the keys as well", {"roles": OneLayerForTwo.roles},
+         "w_k makes the keys."),
         ("keys handed over as values", {"roles": KeysHandedOver.roles},
          "w_v makes what is handed over."),
         ("the words' own vectors handed over", {"roles": WordsHandedOver.roles},
@@ -1398,6 +1475,14 @@ LOADED_MISTAKES = mistakes(
         ("the softmax over the queries", {"forward": OverTheQueries.forward},
          "Each query shares among the keys."),
         ("no softmax", {"forward": NoSoftmax.forward}, "Weights are the softmax of the scores."),
+        ("the sigmoid instead of the softmax", {"forward": lambda self, x: (
+            (roles := self.roles(x))[0] @ roles[1].mT).sigmoid() @ roles[2]},
+         "Weights are the softmax of the scores."),
+        ("the softmax over the batch", {"forward": lambda self, x: (
+            (roles := self.roles(x))[0] @ roles[1].mT).softmax(0) @ roles[2]},
+         "Each query shares among the keys."),
+        ("a causal mask", {"forward": lambda self, x: _causal(*self.roles(x))},
+         "Each word looks at all words."),
     ], but=LOADED_BUT),
     ("the keys' layer holds the query's matrix", QueriesTwice,
      "Each of the three layers holds its own matrix: w_k that of the keys."),
@@ -1408,6 +1493,16 @@ LOADED_MISTAKES = mistakes(
     ("the weights returned as well", _loaded_with(forward=lambda self, x: (
         LoadedHead.forward(self, x), weigh(*self.roles(x)[:2]))),
      "The outputs alone are asked for, (B, T, d_v)."),
+    *(
+        (f"{name} made to sum to one", _loaded_with(forward=lambda self, x, of=of: (
+            w := of((roles := self.roles(x))[0] @ roles[1].mT)) / w.sum(-1, True) @ roles[2]),
+         "The softmax takes the *exponential* of each score and divides it by the sum of all of "
+         "its query.")
+        for name, of in (("sigmoids", torch.sigmoid), ("scores as they are", lambda s: s))
+    ),
+    ("the sigmoid instead of the softmax", _loaded_with(forward=lambda self, x: (
+        (roles := self.roles(x))[0] @ roles[1].mT).sigmoid() @ roles[2]),
+     "The sigmoid judges each key by itself, so the weights of a query do not sum to one."),
     ("the softmax over the batch", _loaded_with(forward=lambda self, x: (
         (roles := self.roles(x))[0] @ roles[1].mT).softmax(0) @ roles[2]),
      OVER_THE_KEYS),
@@ -1670,8 +1765,15 @@ def whom(answer: Any, names: int, colours: int) -> list[str] | str:
     if len(w_q) == len(w_k) and w_q.shape != w_k.shape:
         raise ValueError(f"expected w_q and w_k of one width, got {len(w_q[0])} and {len(w_k[0])}")
     if w_q.shape != w_k.shape or len(w_q) != d_model:
-        side = w_q.shape[1] == d_model
-        return f"not two tables of one shape ({d_model}, K), but {('others', 'turned')[side]}"
+        lie, stand = ([w.shape[i] == d_model for w in (w_q, w_k)] for i in (1, 0))
+        if lie == [True, True]:
+            how = "turned"
+        elif stand != lie and [*map(any, zip(lie, stand, strict=True))] == [True, True]:
+            how = f"{'w_q' if lie[0] else 'w_k'} turned"
+        else:
+            short = len(w_q) == len(w_k) == names + colours
+            how = "a name short" if short else "others"
+        return f"not two tables of one shape (2 names + colours, K), but {how}"
     if not (w_q.isfinite().all() and w_k.isfinite().all()):
         return "not all numbers are finite"
     rows = (row_of_people(names, colours, one) for one in (False, True))
@@ -1729,6 +1831,29 @@ def _colour_at(names: int, colours: int, row: int) -> tuple[Tensor, Tensor]:
     return asks, found
 
 
+SIZES = (
+    "The names and the colours are handed in, and differ from call to call: w_q and w_k have the "
+    "shape (D, K), with D = 2 names + colours. Is a number written in where `names` or `colours` "
+    "belongs, or are the two exchanged?"
+)
+
+
+def _other_sizes(
+    cases: Sequence[Case], got: Sequence[Any], want: Sequence[Any]
+) -> tuple[str, str] | None:
+    """That tables have other sizes than those asked for, in some cases or in all, or that some of
+    their numbers are not finite."""
+    other = [one for one in got if isinstance(one, str)]
+    if not other:
+        return None
+    some = f" (in {len(other)} of {len(got)} cases)"
+    finite = [one for one in other if one.startswith("not two")]
+    if not finite:
+        why = "Infinity times 0 is not a number. Is something divided by 0, for some sizes?"
+        return "numbers that are not finite" + some, why
+    return "tables for another number of names or colours" + some * (len(other) < len(got)), SIZES
+
+
 COLOUR_MISTAKES = mistakes(
     ("oneself not left out", lambda n, c: _of_parts(n, c, 0, 0, 10),
      "My own colour is that of all who wear it, and I am one of them. A score may be negative: ask "
@@ -1770,8 +1895,15 @@ COLOUR_MISTAKES = mistakes(
     ("tables on their side",
      lambda n, c: tuple(w[:, :-1].T for w in _of_parts(n, c, -20, 0, 10)),
      "A row for each entry of the vector: (D, K), as the matrices of the text."),
-    ("tables for another number of names or colours", lambda n, c: same_colour(5, 3),
-     "The names and colours are given: (D, K) with D = 2 names + colours."),
+    ("the table w_q on its side", lambda n, c: ((two := same_colour(n, c))[0].T, two[1]),
+     "A row for each entry of the vector: both tables are (D, K), and w_k is one."),
+    ("the table w_k on its side", lambda n, c: ((two := same_colour(n, c))[0], two[1].T),
+     "A row for each entry of the vector: both tables are (D, K), and w_q is one."),
+    ("no rows for the name pointed at", lambda n, c: tuple(
+        torch.cat([w[:n], w[2 * n :]]) for w in same_colour(n, c)),
+     "The vectors have three parts: the own name, the name pointed at, the colour. So each table "
+     "has D = 2 names + colours rows; those for the name pointed at may be zeros."),
+    ("tables for another number of names or colours", lambda n, c: same_colour(5, 3), SIZES),
     ("oneself most, as with one matrix for both",
      lambda n, c: (_of_parts(n, c, -20, 0, 10)[1],) * 2,
      "The name should count against, not for: whoever has my name is me. With one matrix for both "
@@ -1914,7 +2046,7 @@ EXERCISES = [
         reference=same_colour,
         cases=[(8, 4), (6, 2), (5, 2), (12, 6)],
         mistakes=COLOUR_MISTAKES,
-        invariants=COLOUR_RULES,
+        invariants=Family(_other_sizes, COLOUR_RULES),
         probe=whom,
     ),
 ]

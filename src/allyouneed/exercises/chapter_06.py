@@ -231,8 +231,8 @@ WIDER_MISTAKES = mistakes(
      "The factor is new divided by old: what has become four times as large has the factor 4."),
     ("numbers in place of factors", _but((1, 256), (2, 16), (3, 1), (4, 0.0625)),
      "These are the values at width 256. Asked for is the factor from 64 to 256."),
-    ("the variance alone taken to grow with the root of the width", _but((1, 2)), ADDS_UP),
-    ("the variance taken to grow with the square of the width, and nothing else",
+    ("the variance in the first taken to grow with the root of the width", _but((1, 2)), ADDS_UP),
+    ("the variance in the first taken to grow with the square of the width",
      _but((1, 16)), ADDS_UP),
     ("the variance taken to grow with the square of the width, and the standard deviation with it",
      _but((1, 16), (2, 4)), f"{ADDS_UP} {ROOTED}"),
@@ -289,6 +289,20 @@ WIDER_MISTAKES = mistakes(
 )  # fmt: skip
 
 
+def _follows(place: int, answers: Sequence[Any]) -> bool:
+    """Whether a factor, or what becomes of a weight, is rightly made of the factors before it."""
+    *factors, said = answers[: min(place, 4)] + [answers[place]]
+    if not all(isinstance(one, float | int) and one > 0 for one in factors):
+        return False
+    if place in (1, 2, 3):
+        made = factors[0] ** 0.5 if place == 1 else factors[1] / 2 ** (place - 1)
+        return isinstance(said, float | int) and abs(said - made) < 0.01 * made
+    if place in (4, 5, 6):
+        spread = factors[place - 3]
+        return said == ("same" if abs(spread - 1) < 0.01 else "up" if spread > 1 else "down")
+    return False
+
+
 def _near(place: int) -> Callable[[list], bool]:
     def holds(answers: list) -> bool:
         got, want = small_letters(list(answers))[place], WIDER[place]
@@ -333,6 +347,12 @@ def spread_way(
     return [variance, second(variance), third(variance)]
 
 
+TO_ONE = (
+    "The root of d_k brings the scores to 1 only where the entries have variance 1. Here each of "
+    "the 16 products has a variance of its own."
+)
+
+
 def pairs_of_spreads() -> list[tuple[str, list[float], str]]:
     return combined(spread_way, [
         ("the two variances added", {"variance": 208.0}, "Variances of factors are multiplied."),
@@ -345,6 +365,7 @@ def pairs_of_spreads() -> list[tuple[str, list[float], str]]:
          "The root of d_k is 4."),
         ("not divided in the second place", {"second": lambda v: v**0.5},
          "Divide by the root of d_k."),
+        ("the root taken to bring any scores to 1", {"second": lambda v: 1.0}, TO_ONE),
         ("the root of d_k as the divisor", {"third": lambda v: 4.0},
          "That would do for variances of 1."),
         ("d_k as the divisor", {"third": lambda v: 16.0}, "The standard deviation is the divisor."),
@@ -356,6 +377,7 @@ def pairs_of_spreads() -> list[tuple[str, list[float], str]]:
         ("one product instead of the sum", "not divided in the second place"),
         ("not divided in the second place", "a divisor for what was already divided"),
         ("a variance in the second place", "the variance as the divisor"),
+        ("one product instead of the sum", "the root taken to bring any scores to 1"),
     ])  # fmt: skip
 
 
@@ -394,8 +416,13 @@ SPREAD_MISTAKES = mistakes(
      "The keys' entries vary, too: the variance of one product is 4 times 9."),
     ("the variance of the keys' entries alone", [144.0, 3.0, 12.0],
      "The queries' entries vary, too: the variance of one product is 4 times 9."),
-    ("divided by its own divisor in the second place", [576.0, 1.0, 24.0],
+    ("divided by its own divisor, or the root taken to bring any scores to 1, in the second place",
+     [576.0, 1.0, 24.0],
      "One is what the right divisor gives. Asked for second is what the root of d_k leaves."),
+    ("one product instead of the sum, and the root taken to bring any scores to 1",
+     [36.0, 1.0, 6.0], f"There are 16 products. {TO_ONE}"),
+    ("the root taken to bring any scores to 1, and nothing left to divide by", [576.0, 1.0, 1.0],
+     TO_ONE),
     ("one product, and not divided", [36.0, 6.0, 6.0],
      "36 is the variance of one product q_i k_i. The dot product adds d_k = 16 of them."),
     ("a factor in place of the divisor", [576.0, 6.0, 1 / 24],
@@ -522,12 +549,16 @@ ATTENTION_SLIPS = [
      "A reshape cuts the rows anew."),
     ("divided after the softmax as well", {"after": lambda w, q: w / q.shape[-1] ** 0.5},
      "Weights sum to one: nothing divides them."),
+    ("divided after the softmax", {
+        "divisor": lambda q, k, v: 1.0, "after": lambda w, q: w / q.shape[-1] ** 0.5},
+     ROOT_BEFORE),
     ("the weights instead of the outputs", {"give": lambda w, v: w}, "Outputs are asked for."),
     ("outputs and weights", {"give": lambda w, v: (w @ v, w)}, "Outputs alone are asked for."),
 ]  # fmt: skip
 ATTENTION_BUT = [
     ("no division by the root", "divided after the softmax as well"),
     ("no softmax", "divided after the softmax as well"),
+    ("no softmax", "divided after the softmax"),
     ("multiplied by the root", "no softmax"),
     ("no division by the root", "no softmax"),
 ]
@@ -1740,12 +1771,14 @@ def _how_near(
             "False, so that the search goes one way alone. Or was it for other scores than these?",
         )
     if all(by < 0 if size > 1000 else by > 0 and size < 0.01 for size, by in far):
-        return (
-            "too cold for large scores, or too hot for small ones",
-            "They need temperatures of thousands, and of thousandths. Are the limits wide enough? "
-            "And are the steps fine enough for small ones: is the ratio of the limits halved, and "
-            "not their difference? Is nothing NaN, as 0 times the logarithm of 0 is?",
-        )
+        cold, hot = (any(found) for found in zip(*((by < 0, by > 0) for _, by in far), strict=True))
+        names = ["too cold for large scores"] * cold + ["too hot for small scores"] * hot
+        why = ["Large scores need temperatures of thousands: is the upper limit high enough? Is "
+               "nothing NaN, as 0 times the logarithm of 0 is?"] * cold  # fmt: skip
+        why += ["Small scores need temperatures of thousandths: is the lower limit low enough, and "
+                "does the search go on until the two limits are near by their *ratio*? With a "
+                "difference of a thousandth it ends too early."] * hot  # fmt: skip
+        return ", and ".join(names), " ".join(why)
     return None
 
 
@@ -1765,7 +1798,7 @@ EXERCISES = [
         section="The softmax saturates",
         reference=WIDER,
         mistakes=WIDER_MISTAKES,
-        invariants=Family(by_place(WIDER, WIDER_MISTAKES), WIDER_RULES),
+        invariants=Family(by_place(WIDER, WIDER_MISTAKES, _follows), WIDER_RULES),
         canonical=small_letters,
         rtol=5e-3,
     ),

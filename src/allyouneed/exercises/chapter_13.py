@@ -6,6 +6,7 @@ import math
 import random
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from itertools import pairwise, product
 from typing import Any
 
@@ -114,7 +115,10 @@ def _greedy(
     blank: bool = False,
     pad: bool = False,
     eos_out: bool = False,
+    out: Callable = lambda bos, ids: [],
 ) -> Callable:
+    """Greedy decoding, right by default. `out(bos, ids)`: the tokens that may not be said."""
+
     def answer(step: Callable, bos: int, eos: int, max_length: int) -> list:
         begin = {"bos": bos, "eos": eos, "zero": 0, "one": 1, "chapter": 2}[first]
         eos = eos if end is None else end
@@ -123,6 +127,8 @@ def _greedy(
             log_p, after = step(newest, memory)
             if eos_out:
                 log_p = [*log_p[:eos], -math.inf, *log_p[eos + 1 :]]
+            shut = out(bos, ids)
+            log_p = [-math.inf if i in shut else one for i, one in enumerate(log_p)]
             best = log_p.index(pick(log_p))
             if (best == eos and stop) or (pad and best == 0):
                 if keep_eos:
@@ -198,6 +204,9 @@ def _no_repeat(step: Callable, bos: int, eos: int, max_length: int) -> list[int]
     return ids[: again[0]] if again else ids
 
 
+NOT_FORBIDDEN = (
+    "Here no token is forbidden, as one is in the chapter: the likeliest is taken, whichever it is."
+)
 GREEDY_SLIPS = [
     ("`eos` kept in the result", {"keep_eos": True}, "`eos` is no part of the sentence."),
     ("`bos` kept in the result", {"keep_first": True}, "`bos` is no part of the sentence."),
@@ -209,6 +218,7 @@ GREEDY_SLIPS = [
     ("one token too few", {"extra": -1}, "`max_length` tokens are allowed."),
     ("the least likely token", {"pick": min}, "Greedy takes the largest."),
     ("no stop at eos", {"stop": False}, "At `eos` the sentence is over."),
+    ("`bos` passed over", {"out": lambda bos, ids: [bos]}, NOT_FORBIDDEN),
 ]  # fmt: skip
 GREEDY_BUT = [
     ("`eos` kept in the result", "`bos` kept in the result"),
@@ -217,6 +227,7 @@ GREEDY_BUT = [
     ("`eos` kept in the result", "begun with eos"),
     ("begun with eos", "no stop at eos"),
     ("begun with eos", "the least likely token"),  # nothing comes
+    ("the state thrown away", "`bos` passed over"),
 ]
 
 
@@ -282,7 +293,8 @@ GREEDY_MISTAKES = mistakes(
      "`eos` says that the sentence is over; `bos` only begins it."),
     ("one token too many", _greedy(extra=1), "At most `max_length` tokens are returned."),
     ("one token too few", _greedy(extra=-1),
-     "`max_length` tokens are allowed, `bos` and `eos` not counted."),
+     "`max_length` tokens are allowed, `bos` and `eos` not counted. Is the last one always cut "
+     "off, as if it were `eos`? Where the limit ends the sentence, it is none, and stays."),
     ("`bos` kept in the result, and counted", _greedy(keep_first=True, extra=-1),
      "`bos` is no part of the sentence, and `max_length` counts without it."),
     ("the least likely token", _greedy(pick=min),
@@ -332,6 +344,17 @@ GREEDY_MISTAKES = mistakes(
      "Only `eos` ends the sentence. Which token 0 is, nobody has said."),
     ("`eos` passed over", _greedy(eos_out=True),
      "When the likeliest token is `eos`, the sentence is over: it is not to be passed over."),
+    *(
+        (f"{name} passed over", _greedy(out=out), NOT_FORBIDDEN)
+        for name, out in (
+            ("`bos`", lambda bos, ids: [bos]),
+            ("token 0", lambda bos, ids: [0]),
+            ("the chapter's `BOS`", lambda bos, ids: [2]),
+            ("token 0 and `bos`", lambda bos, ids: [0, bos]),
+            ("what was said before", lambda bos, ids: ids),
+            ("the newest token", lambda bos, ids: ids[-1:]),
+        )
+    ),
     ("the first log-probabilities", lambda step, bos, eos, max_length: step(bos, None)[0],
      "The likeliest of them is the first token. Go on with it until `eos`."),
     *combined(_greedy, GREEDY_SLIPS, but=GREEDY_BUT),
@@ -966,6 +989,8 @@ TYPICAL_SLIPS = [
      "The token that crosses the threshold is needed."),
     ("the token that reaches the line dropped", {"keep": lambda v, t: v.cumsum(0) < t},
      "The token with which the sum reaches the threshold is needed."),
+    ("the token that crosses the line dropped, except the first", {"keep": _only_first},
+     "The token that crosses the threshold is needed, whichever it is."),
     ("one token too many", {"keep": _one_more}, "As few as reach the threshold are kept."),
     ("top-p: the likeliest first",
      {"order": lambda p: p.argsort(descending=True, stable=True)},
@@ -1547,14 +1572,40 @@ class Table(dict):
     lead = least = 0.0
 
 
-def _table(answer: Callable, n: int) -> dict[str, bool]:
+ASKED = {
+    "as many sentences as asked for": True,
+    "A is ahead by a point on every sentence": True,
+    "by at least 5 points": True,
+}
+ORDERS = {
+    "rba": "the references, B, A",
+    "abr": "A, B, the references",
+    "bar": "B, A, the references",
+    "arb": "A, the references, B",
+    "bra": "B, the references, A",
+}
+
+
+def _table(answer: Callable, n: int) -> dict[str, bool] | dict[str, str]:
     """What BLEU says of two systems on the sentences that an answer gives."""
     given = answer(n)
     if len(given) != 3:
         raise ValueError(
             f"expected three lists of sentences, the references, A's and B's, got {len(given)}"
         )
-    references, a, b = ([_words(sentence) for sentence in some] for some in given)
+    lists = [[_words(sentence) for sentence in some] for some in given]
+    table = _compared(*lists, n)
+    if all(table[name] == right for name, right in ASKED.items()):
+        return table
+    for order, names in ORDERS.items():  # as it is meant, perhaps
+        other = _compared(*(lists[order.index(name)] for name in "rab"), n)
+        if all(other[name] == right for name, right in ASKED.items()):
+            return Table({"the order": names})
+    return table
+
+
+def _compared(references: list, a: list, b: list, n: int) -> Table:
+    """What BLEU says of two systems by these references."""
     some = list(zip(references, a, b, strict=True))
     ahead = [_bleu([one], [true]) - _bleu([other], [true]) for true, one, other in some]
     whole = _bleu(b, references) - _bleu(a, references)
@@ -1576,13 +1627,30 @@ def _table(answer: Callable, n: int) -> dict[str, bool]:
 def _by_how_much(cases: Sequence[Case], got: Sequence, want: Sequence) -> tuple[str, str] | None:
     """What is asked for and not so, and by how many points A and B are ahead."""
     bad = [i for i, (g, w) in enumerate(zip(got, want, strict=True)) if g != w]
-    if not bad or not isinstance(got[bad[0]], Table):
+    if not bad or not all(isinstance(got[i], Table) for i in bad):
         return None
+    turned = [i for i in bad if "the order" in got[i]]
+    bad = [i for i in bad if i not in turned]
+    if not bad:
+        some = f" (in {len(turned)} of {len(got)} cases)" * (len(turned) < len(got))
+        found = " or ".join(dict.fromkeys(got[i]["the order"] for i in turned))
+        return f"the three lists in the order {found}{some}", IN_ORDER
     said, i = got[bad[0]], bad[0]
     told = [f"With n = {cases[i][0]} B is ahead by {said.lead:.1f} points on the whole set"]
     told += [f"A by {said.least:.1f} on the sentence where it is least."]
     lack = lacking(said, want[i])
-    return (lack, ", and ".join(told)) if lack else None
+    if not lack:
+        return None
+    if not said["as many sentences as asked for"]:
+        return lack, "The set is to have `n` sentences, in each of the three lists."
+    right = [str(case[0]) for case, g, w in zip(cases, got, want, strict=True) if g == w]
+    if not right:
+        return lack, ", and ".join(told)
+    more = (
+        " What one sentence makes up for is made by all the others together, and those are n - 1. "
+        "Does it grow with them?"
+    )
+    return f"{lack} (right with n = {' and '.join(right)})", ", and ".join(told) + more
 
 
 def _spoilt(words: list[str], every: int) -> list[str]:
@@ -1618,6 +1686,10 @@ def _turned(
     return answer
 
 
+IN_ORDER = (
+    "Read in another order your lists are as asked for. First come the references, then what A "
+    "says, which is better on each sentence, then what B says, which is better on the whole."
+)
 TURNED_MISTAKES = mistakes(
     ("every BLEU is 0", lambda n: ([["a", "b", "c"]] * n,) * 3,
      "Where no four words in a row are right, one of the precisions is zero, and BLEU is 0. Take "
@@ -1631,6 +1703,11 @@ TURNED_MISTAKES = mistakes(
      "B is better on the whole set, and on the sentences, too. On each sentence A is to be ahead."),
     ("the two systems in each other's place", _turned(order="rba"),
      "Second comes A, which is better on each sentence; third B, which is better on the whole."),
+    *(
+        (f"the three lists in the order {names}", _turned(order=order), IN_ORDER)
+        for order, names in ORDERS.items()
+        if order != "rba"
+    ),
     ("two equal systems", _turned(same=True), "Neither of the two is ahead anywhere."),
     ("A behind on one sentence", _turned(ends=True),
      "A is ahead on some sentences only. It is to be ahead on every one, by a point at least."),
@@ -1787,6 +1864,7 @@ def _search(
     return answer
 
 
+LENGTH_ALONE = "the length to the power of alpha as the penalty, without the 5"
 SEARCH_SLIPS = [
     ("the states as they were", {"states": "place"}, "A state comes from the parent."),
     ("ended ones still go on", {"ended_goes_on": True, "among": 1}, "What has ended stays."),
@@ -1795,7 +1873,7 @@ SEARCH_SLIPS = [
      "Only an `eos` among the best N ends a translation."),
     ("no penalty at all", {"score": lambda log_p, length, alpha: log_p},
      "Log P is divided by the penalty."),
-    ("the length to the power of alpha as the penalty",
+    (LENGTH_ALONE,
      {"score": lambda log_p, length, alpha: log_p / length**alpha},
      "The penalty is ((5 + |Y|) / 6) to the power of alpha."),
     ("`eos` kept in the result", {"keep_eos": True}, "The list is returned without `eos`."),
@@ -1804,7 +1882,7 @@ SEARCH_SLIPS = [
 SEARCH_BUT = [
     ("ended ones still go on", "no penalty at all"),
     ("the places of the ended ones left empty", "no penalty at all"),
-    ("the length to the power of alpha as the penalty", "the worst of the finished"),
+    (LENGTH_ALONE, "the worst of the finished"),
     ("the states as they were", "ended ones still go on"),
     ("the states as they were", "the places of the ended ones left empty"),
 ]
@@ -1962,6 +2040,10 @@ def _one_decoder(calls: list[tuple]) -> bool:
         return False
 
 
+def _both(one: Lack, other: Lack, calls: list[tuple]) -> bool:
+    return one(calls) and other(calls)
+
+
 BEAM_LACKS: dict[str, Lack] = {
     "a beam of one": each(lambda step, bos, eos, beam, *_: beam == 1),
     "one step": each(lambda step, bos, eos, beam, max_length, alpha: max_length == 1),
@@ -1969,6 +2051,14 @@ BEAM_LACKS: dict[str, Lack] = {
     "no penalty in any case": each(lambda step, bos, eos, beam, max_length, alpha: alpha == 0),
     "one decoder": _one_decoder,
     "two steps": each(lambda step, bos, eos, beam, max_length, alpha: max_length <= 2),
+}
+BEAM_LACKS = {
+    **{
+        f"one decoder, and {name}": partial(_both, _one_decoder, lack)
+        for name, lack in BEAM_LACKS.items()
+        if name != "one decoder"
+    },
+    **BEAM_LACKS,
 }
 
 
@@ -2017,6 +2107,20 @@ BEAM_TEST_MISTAKES = mistakes(
      "Sometimes nothing has ended when the steps are over: then the best open one is asked for."),
     ("one step", _searches_compared(steps=1),
      "After one step nothing has gone on yet. Take several."),
+    *(
+        (f"one decoder, and {name}", _searches_compared(some=slice(1, 2), **always),
+         f"Most of the wrong ones are right with most decoders: draw many. And {why}")
+        for name, always, why in (
+            ("a beam of one", {"beam": 1},
+             "with one hypothesis there is nobody to be mixed up with: try two and three."),
+            ("one step", {"steps": 1}, "after one step nothing has gone on yet: take several."),
+            ("two steps", {"steps": 2}, "after two steps little has gone on: take several."),
+            ("no penalty in any case", {"alpha": 0.0},
+             "where alpha is 0 all lengths count the same: take several alphas."),
+            ("decoders that know the newest token alone", {"kind": Forgetful},
+             "if `step` does not use its state, nobody sees whose state it gets."),
+        )
+    ),
     ("the first token alone", _searches_compared(look=lambda ids: list(ids)[:1]),
      "Searches that begin alike may part later. Compare all ids."),
     ("a list asked for", _searches_compared(look=lambda ids: ids),
@@ -2110,13 +2214,17 @@ SEARCH_MISTAKES = mistakes(
     ("6 in place of 5 in the penalty",
      _search(score=lambda log_p, length, alpha: log_p / _lp(length + 1, alpha)),
      "The penalty is ((5 + |Y|) / 6) to the power of alpha, and |Y| is the number of the step."),
-    ("the penalty without its power",
+    ("the penalty without its power, or with a power of the 6 alone",
      _search(score=lambda log_p, length, alpha: log_p / _lp(length, 1.0)),
-     "(5 + |Y|) / 6 is taken to the power of alpha."),
+     "The whole fraction (5 + |Y|) / 6 is taken to the power of alpha. Without brackets around it "
+     "the power is one of the 6, and that changes no order."),
+    ("5 + |Y| / 6, with the power on the 6, in the penalty",
+     _search(score=lambda log_p, length, alpha: log_p / (5 + length / 6**alpha)),
+     "The whole fraction (5 + |Y|) / 6 is taken to the power of alpha: both need brackets."),
     ("5 + |Y| / 6 in the penalty",
      _search(score=lambda log_p, length, alpha: log_p / (5 + length / 6) ** alpha),
      "The whole sum is divided by 6: ((5 + |Y|) / 6) to the power of alpha."),
-    ("the length to the power of alpha as the penalty",
+    (LENGTH_ALONE,
      _search(score=lambda log_p, length, alpha: log_p / length**alpha),
      "The penalty is ((5 + |Y|) / 6) to the power of alpha."),
     ("a beam of one", lambda step, bos, eos, beam, max_length, alpha: search(
@@ -2310,6 +2418,16 @@ HIGHEST_MISTAKES = mistakes(
      "The penalty of score (13.5) is ((5 + |Y|) / 6) to the power of alpha, not |Y| to it."),
     ("the length as the penalty", _highest(score=lambda total, k, alpha: total / k),
      "The penalty of score (13.5) is ((5 + |Y|) / 6) to the power of alpha, not |Y|."),
+    *(
+        (f"the power on the 6 alone{more}", _highest(
+            score=lambda total, k, alpha, by=by: total / by(k, alpha)),
+         "The whole fraction (5 + |Y|) / 6 is taken to the power of alpha. In Python `**` comes "
+         "before `/`, and `/` before `+`: brackets say what belongs together.")
+        for more, by in (
+            ("", lambda k, alpha: (5 + k) / 6**alpha),
+            (", and |Y| alone divided by it", lambda k, alpha: 5 + k / 6**alpha),
+        )
+    ),
     ("the penalty without its power",
      _highest(score=lambda total, k, alpha: total * 6 / (5 + k)),
      "(5 + |Y|) / 6 is taken to the power of alpha."),
@@ -2379,6 +2497,12 @@ def trap(beam: int) -> tuple[list, list]:
     return _trap()(beam)
 
 
+class Trapped(dict):
+    """What a beam makes of a trap, and why no second word can make it one."""
+
+    hopeless = ""
+
+
 def _trapped(answer: Callable, beam: int) -> dict[str, bool]:
     """What a beam of that width, and one less, make of the probabilities that an answer gives."""
     given = answer(beam)
@@ -2408,13 +2532,23 @@ def _trapped(answer: Callable, beam: int) -> dict[str, bool]:
     ranked = p.sort(descending=True)
     edges = ranked.values[:-1] - ranked.values[1:]
     place = ranked.indices.tolist().index(best)
-    return {
+    found = Trapped({
         "all rows are probabilities": proper,
         "one sentence is the best": bool(len(top) > 1 and top[0] - top[1] > 1e-6),
         "no two first words are equal": bool((edges[:beam] > 1e-6).all()),
         "the beam finds the best": place < beam,
         "a beam of one less misses it": place >= beam - 1,
-    }
+    })  # fmt: skip
+    if beam <= len(p):
+        last, before = ranked.values[beam - 1], both[ranked.indices[: beam - 1]].max()
+        if last <= before:
+            found.hopeless = (
+                f"With beam = {beam} the {beam}{'nd' if beam == 2 else 'rd' if beam == 3 else 'th'}"
+                f" likeliest first word has {last:.2g}: even with a sure word behind it, that is no"
+                f" more than the {before:.2g} of a sentence with a likelier one. Let the first "
+                "words be nearly alike, and many words share behind the likelier ones."
+            )
+    return found
 
 
 def _trap(
@@ -2466,6 +2600,9 @@ def _not_so(cases: Sequence[Case], got: Sequence, want: Sequence) -> tuple[str, 
     if not bad or not (lack := lacking(*bad[0])):
         return None
     given, asked = bad[0]
+    if not given["a beam of one less misses it"] and getattr(given, "hopeless", ""):
+        improper = TRAP_WHY["all rows are probabilities"]
+        return lack, given.hopeless + f" {improper}" * (not given["all rows are probabilities"])
     return lack, " ".join(why for name, why in TRAP_WHY.items() if given[name] != asked[name])
 
 

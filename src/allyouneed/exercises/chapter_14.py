@@ -97,6 +97,19 @@ REPORT_MISTAKES = mistakes(
     ("the number of the setting, not its score",
      lambda valid, test: max(range(len(valid)), key=lambda i: valid[i]),
      "This is where the best validation score stands. Return the test score that stands there."),
+    ("the number of the setting, counted from 1, not its score",
+     lambda valid, test: valid.index(max(valid)) + 1,
+     "This says where the best validation score stands. Return the test score that stands there."),
+    ("the number of the setting, and its score",
+     lambda valid, test: (valid.index(max(valid)), reported(valid, test)),
+     "The setting is the right one. Return its test score alone."),
+    ("the number of the setting that is best on test, not a score",
+     lambda valid, test: test.index(max(test)),
+     "Two things: `valid` chooses, and what is returned is the test score of the chosen setting, "
+     "not its number."),
+    ("the best validation score and where it stands",
+     lambda valid, test: (max(valid), valid.index(max(valid))),
+     "The setting is the right one. Return its *test* score, and that alone."),
     ("the smaller of the two scores",
      lambda valid, test: min(max(valid), reported(valid, test)),
      "Caution is no rule here. The score on the test set is the one that nobody chose by, also "
@@ -1616,12 +1629,13 @@ SCORES: dict[str, Callable[..., float]] = {
 SCORES_WHY = {
     "a mean of sentences":
         "Each sentence has a score, and they are averaged. It shows with two sentences of unequal "
-        "lengths.",
+        "lengths, one better than the other, where BLEU is above 0.",
     "a mean of batches of two":
-        "Sentences are scored in twos, and the scores averaged. It shows with three sentences.",
+        "Sentences are scored in twos, and the scores averaged. It shows with three sentences, "
+        "some better than others, where BLEU is above 0.",
     "precisions averaged over sentences":
         "Each precision is a mean over the sentences. It shows with two sentences of unequal "
-        "lengths.",
+        "lengths, one better than the other, where BLEU is above 0.",
     "a penalty for each sentence":
         "The brevity penalty is taken sentence by sentence. It shows where one is too short and "
         "another too long.",
@@ -1651,15 +1665,25 @@ SCORES_WHY = {
         "The precisions are added up and divided by four. It shows where they differ: with any "
         "mistake.",
     "up to three words":
-        "Groups of four do not count. It shows with any mistake in a sentence of four words.",
+        "Groups of four do not count. It shows with a mistake in a sentence of some five words or "
+        "more.",
     "from 0 to 1": "The score is 1 where it should be 100. A perfect translation shows it.",
     "rounded to whole points":
         "It has no hundredths. It shows with any mistake, where a hundredth of a point counts.",
 }  # fmt: skip
 
 
+def _no_four(hypotheses: Sequence[str], references: Sequence[str]) -> bool:
+    """Whether a precision is zero, and with it BLEU."""
+    return _split()(hypotheses, references) < 1e-9
+
+
 BLEU_LACKS: dict[str, Lack] = {
+    "sentences on which every BLEU is 0": each(_no_four),
     "a perfect translation alone": each(lambda hypotheses, references: hypotheses == references),
+    "sentences on which BLEU is 0 or 100": each(
+        lambda hypotheses, references: hypotheses == references or _no_four(hypotheses, references)
+    ),
     "one sentence alone": each(lambda hypotheses, references: len(hypotheses) == 1),
 }
 hear = verdicts_on(SCORES, BLEU_LACKS)
@@ -1672,6 +1696,11 @@ def score_verdicts(answer: Callable[[Callable], object]) -> dict[str, object] | 
     turned = says_yes(answer, lambda hypotheses, references: _split()(references, hypotheses))
     if said is not None and turned and {said.get(name) for name in right} == {False}:
         return {"said": "the texts exchanged"}
+    if said is not None and False in {said.get(name) for name in right}:
+        passed = (SCORES[name] for name in right if said.get(name))
+        for one in passed:
+            if not says_yes(answer, lambda h, r, one=one: one(h, r) + 1e-9):
+                return {"said": "equal digits asked for"}
     return said
 
 
@@ -1758,6 +1787,15 @@ BLEU_TEST_MISTAKES = mistakes(
         score(h, TOLD) == _split()(h, TOLD) for h in (BRIEF, LONG)
      ),
      "Two right ones may differ in their last digit, or round to a hundredth: allow for that."),
+    ("sentences on which every BLEU is 0",
+     _bleu_test(["the cat", "it is"], references=["The cat and", "it is late"]),
+     "On your sentences the score of `bleu` is 0: no group of four words is right in them, and so "
+     "most of the wrong ones give 0, too. Take longer sentences, of which some groups of four are "
+     "right."),
+    ("sentences on which BLEU is 0 or 100",
+     _bleu_test(TOLD, ["the cat", "it is", "we go"]),
+     "What is perfect gets 100 from nearly every score, and what has no group of four words right "
+     "0. Take something between: sentences with mistakes, and with some groups of four right."),
     ("only that it is no mean of sentences",
      lambda score: abs(
          score(BRIEF, TOLD) - mean(score([h], [r]) for h, r in zip(BRIEF, TOLD, strict=True))
@@ -2044,6 +2082,12 @@ def _listed(given: Any, wanted: str) -> list:
     return list(given)
 
 
+class Judged(dict):
+    """What two judges say of two systems, where it is not what was asked for."""
+
+    a_all_through, b_in_the_longest = True, False  # right all of it, and above 0 there
+
+
 def _judged(answer: Callable, references: list[list[str]]) -> dict[str, str] | None:
     """What the corpus's score and the mean of the sentences' say of two systems."""
     given = answer(copy.deepcopy(references))
@@ -2063,16 +2107,28 @@ def _judged(answer: Callable, references: list[list[str]]) -> dict[str, str] | N
     alone = _text_bleu(cut=lambda words: words, mean="sentences")
     kept = [_Words(words) for words in references]
     a, b = ([_Words(words or ["-"]) for words in system] for system in (a, b))
-    return {
+    said = {
         "BLEU prefers": _prefers(score(a, kept) - score(b, kept)),
         "the mean prefers": _prefers(alone(a, kept) - alone(b, kept)),
     }
+    if [*said.values()] == ["a", "b"]:
+        return said
+    at = max(range(len(kept)), key=lambda i: len(kept[i]))
+    most, other = (score([system[at]], [kept[at]]) for system in (a, b))
+    found = Judged({  # why it is so
+        **said,
+        "BLEU of a is 0": str(score(a, kept) < 1e-6),
+        "the mean of b is 0": str(alone(b, kept) < 1e-6),
+        "in the longest": "a" if most > other + 1e-6 else "b" if other > most + 1e-6 else "neither",
+    })  # fmt: skip
+    found.a_all_through, found.b_in_the_longest = most > 100 - 1e-6, other > 1e-6
+    return found
 
 
 def disagree_cases() -> list[tuple]:
     """One sentence is longer than all others together."""
     return [
-        ([[f"{letter}{i}" for i in range(n)] for letter, n in zip("abcde", lengths, strict=False)],)
+        ([[f"{letter}{i}" for i in range(n)] for letter, n in zip("bcaed", lengths, strict=False)],)
         for lengths in ((20, 5, 6), (4, 30, 7, 5, 6), (5, 4, 12))
     ]
 
@@ -2094,11 +2150,15 @@ def _disagree(
     whole: bool = False,
     longest: int | None = None,
     times: int = 1,
+    alphabet: bool = False,
+    kept: int | None = None,
 ) -> Callable[..., tuple[list, list]]:
     def answer(references: list[list[str]]) -> tuple[list, list]:
         place = max(range(len(references)), key=lambda i: len(references[i]))
         if longest is not None:
             place = longest % len(references)
+        if alphabet:
+            place = references.index(max(references))
         broken = [["no"] * len(words) for words in references]
         a = [list(w) if i == place else n for i, (w, n) in
              enumerate(zip(references, broken, strict=True))]  # fmt: skip
@@ -2106,6 +2166,8 @@ def _disagree(
              enumerate(zip(references, broken, strict=True))]  # fmt: skip
         if whole:
             a = [list(w) for w in references]
+        if kept is not None:
+            a[place] = a[place][:kept] + broken[place][kept:]
         if other == "the same":
             b = a
         if other == "everything":
@@ -2127,6 +2189,24 @@ def _which_judge(cases: Sequence[Case], got: Sequence, want: Sequence) -> tuple[
             names.append(f"{judge} does not put {want[0][key]} ahead by 10 points")
             some = ", or ".join(dict.fromkeys(said))
             more.append(f"{judge[0].upper()}{judge[1:]} prefers {some}.")
+    bad = [g for g, w in zip(got, want, strict=True) if g != w]
+    some = f" (in {len(bad)} of {len(got)} cases)" * (len(bad) < len(got))
+    if all(g.get("BLEU of a is 0") == "True" for g in bad):
+        names.append(f"`a` has a BLEU of 0{some}")
+        more.append(ZERO_A)
+    elif all(g["in the longest"] == "a" and "BLEU prefers" in g and g["BLEU prefers"] != "a"
+             for g in bad):  # fmt: skip
+        if all(getattr(g, "b_in_the_longest", False) for g in bad):
+            names.append(f"`b` is right in a part of the longest sentence{some}")
+        elif not any(getattr(g, "a_all_through", True) for g in bad):
+            names.append(f"`a` is not right all through in the longest sentence{some}")
+        more.append(
+            "In the longest sentence `a` is ahead, and not by enough: there it is to be right, and "
+            "`b` wrong, all through."
+        )
+    if all(g.get("the mean of b is 0") == "True" for g in bad):
+        names.append(f"the mean of `b` is 0{some}")
+        more.append("In no sentence of `b` are four words in a row right. (Is each item a word?)")
     more.append(
         "`a` has to be right where the corpus has most of its words, and `b` in most of the "
         "sentences, and each wrong where the other is right."
@@ -2134,13 +2214,25 @@ def _which_judge(cases: Sequence[Case], got: Sequence, want: Sequence) -> tuple[
     return ", and ".join(names), " ".join(more)
 
 
+ZERO_A = (
+    "No group of four words is right in `a`, and one precision of zero makes BLEU zero, however "
+    "many words are right. Let it be right all through in the longest sentence."
+)
+ALPHABET = (
+    "Which sentence is longer than all the others together differs from corpus to corpus: look "
+    "for it. (`max` of lists goes by their words, and not by their lengths: `key=len`.)"
+)
 DISAGREE_MISTAKES = mistakes(
+    ("`a` has a BLEU of 0", _disagree(kept=3), ZERO_A),
+    ("another sentence than the longest chosen, by the alphabet", _disagree(alphabet=True),
+     ALPHABET),
+    ("the last by the alphabet taken for the longest", _disagree(alphabet=True, times=20),
+     ALPHABET),
     ("the two exchanged", _disagree(turned=True),
      "It is `a` that BLEU prefers, and `b` that the mean prefers."),
     ("two equal systems", _disagree(other="the same"),
-     "No judge can tell them apart. (Both may be at 0: is each item a word?) Each must get some "
-     "sentences right that the other gets wrong: where does a mistake cost BLEU most, and where "
-     "the mean?"),
+     "No judge can tell them apart. Each must get some sentences right that the other gets wrong: "
+     "where does a mistake cost BLEU most, and where the mean?"),
     ("a is better in everything", _disagree(whole=True),
      "BLEU and the mean both prefer `a` now. In most of the sentences it must fail, and be right "
      "where the corpus has most of its words; `b` the other way round."),

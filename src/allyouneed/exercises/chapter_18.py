@@ -227,6 +227,39 @@ def _closed_before_words(spans: list[Span]) -> list[str]:
     return found
 
 
+def _closed_late_on_a_stack(
+    spans: list[Span], loose: bool = False, whole: bool = True
+) -> list[str]:
+    """Before each word brackets open first; then those close that end there, from the top of a
+    stack on which the new ones lie. What is left closes at the end, or stays open."""
+    rest, opened, found = sorted(spans, key=_inside), [], []
+    for word in range(max(end for _, _, end in spans)):
+        while rest and rest[0][1] == word:
+            opened.append(rest.pop(0))
+            found.append("(" + opened[-1][0])
+        while opened and (opened[-1][2] <= word if loose else opened[-1][2] == word):
+            found.append(")" + opened.pop()[0])
+        found.append("XX")
+    return found + [")" + label for label, _, _ in opened[::-1] if whole]
+
+
+def _without_words(spans: list[Span], lost: Callable[[int, int], bool]) -> list[str]:
+    """A tree without some of the words that stand beside a smaller bracket: `lost` is told how many
+    smaller brackets stand before the word in the same one, and how many there are in all."""
+    symbols, opened, gone = _written(spans), [], set()
+    for i, symbol in enumerate(symbols):
+        if symbol == "XX":
+            opened[-1][1].append((i, opened[-1][0]))
+        elif symbol[0] == ")":
+            brackets, words = opened.pop()
+            gone |= {place for place, before in words if lost(before, brackets)}
+        else:
+            if opened:
+                opened[-1][0] += 1
+            opened.append([0, []])
+    return [symbol for i, symbol in enumerate(symbols) if i not in gone]
+
+
 def _one_at_each_place(spans: list[Span]) -> list[str]:
     opens = {start: ["(" + label] for label, start, _ in spans}
     closes = {end: [")" + label] for label, _, end in spans}
@@ -392,6 +425,32 @@ WRITE_MISTAKES = mistakes(
      "Brackets are nested: the one opened last closes first."),
     ("brackets close behind those that open at the next word", _closed_before_words,
      "What ends before a word closes *before* other brackets open there."),
+    *(
+        (f"what ends at a word closes behind the brackets that open there, from a stack{name}",
+         lambda s, more=more: _closed_late_on_a_stack(s, **more),
+         "Behind a word first close what ends there, and then go on: as it is, what opens next "
+         "lies on the bracket that is to close, and hides it.")
+        for name, more in (
+            ("", {}),
+            (", and what it hides closes later", {"loose": True}),
+            (", and the end closes nothing", {"whole": False}),
+        )
+    ),
+    *(
+        (f"words {which} lost", lambda s, lost=lost: _without_words(s, lost),
+         "A bracket may hold words and smaller brackets side by side: whatever a smaller one does "
+         "not hold is written by the bracket around it.")
+        for which, lost in (
+            ("beside a smaller bracket", lambda before, brackets: brackets > 0),
+            ("in front of a smaller bracket", lambda before, brackets: before < brackets),
+            ("behind a smaller bracket", lambda before, brackets: before > 0),
+            ("in front of the first smaller bracket",
+             lambda before, brackets: brackets > 0 and before == 0),
+            ("behind the last smaller bracket",
+             lambda before, brackets: brackets > 0 and before == brackets),
+            ("between two smaller brackets", lambda before, brackets: 0 < before < brackets),
+        )
+    ),
     ("one bracket opens, and one closes, at each place", _one_at_each_place,
      "Several brackets may begin or end at one word; a dictionary by places keeps one of them."),
     ("the shorter bracket opens first, and closes with the longer",
@@ -521,6 +580,8 @@ TREES = [
     ("(S (NP XX )NP (VP XX )VP )S", 2, True),
     ("(NP (S XX )S )VP", 1, False),
     ("XX XX )X", 2, False),  # as if the first XX were an opening bracket with the label X
+    ("(S )NP XX (NP )S", 1, False),  # as many of each label, and one closes before it opens
+    ("(S (NP XX )S (S XX )NP )S", 2, False),  # as many of each label, crossed, in one bracket
 ]
 
 
@@ -603,8 +664,24 @@ def _lenient(**slips: bool) -> Callable[[list[str], int], bool]:
 
 
 def _deep_enough(s: list[str], n: int) -> bool:
-    depth = list(accumulate((x[0] == "(") - (x[0] == ")") for x in s))
+    depth = _depth_along(s)
     return bool(s) and min(depth) >= 0 and depth[-1] == 0 and s.count("XX") == n
+
+
+def _depth_along(s: list[str]) -> list[int]:
+    return list(accumulate((x[0] == "(") - (x[0] == ")") for x in s))
+
+
+def _never_below(s: list[str]) -> bool:
+    return min(_depth_along(s)) >= 0
+
+
+def _in_one(s: list[str]) -> bool:
+    return min(_depth_along(s)[:-1], default=0) > 0
+
+
+def _none_empty(s: list[str]) -> bool:
+    return not any(a[0] == "(" and b[0] == ")" for a, b in zip(s, s[1:], strict=False))
 
 
 def _mirrored(s: list[str], n: int) -> bool:
@@ -739,6 +816,26 @@ TREE_MISTAKES = mistakes(
      ),
      "As many of each label is not enough: the one opened last closes first, everything is in one "
      "bracket, and none is empty."),
+    *(
+        (f"the labels that open and close counted, and {name}",
+         lambda s, n, more=more: _each_label_balanced(s, n) and bool(s) and more(s),
+         "As many of each label, in any order, are no tree yet: a bracket closes with the label "
+         "that was opened last. Keep the open ones on a stack.")
+        for name, more in (
+            ("the first and the last symbol looked at",
+             lambda s: s[0][0] == "(" and s[-1] == ")" + s[0][1:]),
+            ("the first symbol looked at", lambda s: s[0][0] == "("),
+            ("the depth looked at", _never_below),
+            ("empty brackets refused", _none_empty),
+            ("the first and the last symbol looked at, and empty brackets refused",
+             lambda s: s[0][0] == "(" and s[-1] == ")" + s[0][1:] and _none_empty(s)),
+            ("the depth looked at, and empty brackets refused",
+             lambda s: _never_below(s) and _none_empty(s)),
+            ("that everything is in one bracket", _in_one),
+            ("that everything is in one bracket, and empty ones refused",
+             lambda s: _in_one(s) and _none_empty(s)),
+        )
+    ),
     ("a bracket around one word alone refused", lambda s, n: len(s) > 3 and well_formed(s, n),
      "(S XX )S is a tree over one word."),
     ("a bracket whose parts are words alone refused",
@@ -2249,7 +2346,7 @@ EXERCISES = [
     Exercise(
         number="18.9",
         title="derive: how many trees",
-        section="A tree as a sequence",
+        section="Hint 2",
         reference=count_trees,
         cases=TREE_COUNT_CASES,
         mistakes=COUNT_TREE_MISTAKES,

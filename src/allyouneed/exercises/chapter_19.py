@@ -16,6 +16,7 @@ from torch import Tensor
 from allyouneed.scaling import (
     H100,
     V100,
+    Projection,
     activation_bytes,
     parameter_count,
     project,
@@ -305,10 +306,12 @@ SENT_KNOWN = [
 ]
 
 
+SHARDED = "Sharding"  # the section in which stage 3 stands
 BYTES_MISTAKES = mistakes(
     ("an n-th of the parameters where they are sharded",
      lambda parameters, n, sharded: bytes_sent(parameters / (n if sharded else 1), n, sharded),
-     "Each holds an n-th, and needs the weights of all: it passes on n - 1 pieces in each round."),
+     "Each holds an n-th, and needs the weights of all: it passes on n - 1 pieces in each round.",
+     SHARDED),
     ("one round in plain data parallelism", _sent(rounds=(1, 3)),
      "Without sharding the gradients are all-reduced: a reduce-scatter and an all-gather, two "
      "rounds."),
@@ -317,12 +320,13 @@ BYTES_MISTAKES = mistakes(
      "`//` makes a whole number of rounds times (n - 1) / n: divide by `/`."),
     ("all 16 bytes of a parameter in stage 3", _sent(rounds=(2, 8)),
      "Moments are never sent: each process updates its own part. What is sent are the weights, "
-     "twice, and the gradients, once."),
+     "twice, and the gradients, once.", SHARDED),
     ("a third less in stage 3", _sent(rounds=(2, 4 / 3)),
-     "Stage 3 sends half as much *again*: three rounds, where plain data parallelism has two."),
+     "Stage 3 sends half as much *again*: three rounds, where plain data parallelism has two.",
+     SHARDED),
     ("five rounds in stage 3, or the moments sent as well", _sent(rounds=(2, 5)),
      "The weights are collected forwards and backwards, the gradients scattered once: three "
-     "rounds of 4 bytes. Adam's moments stay where they are."),
+     "rounds of 4 bytes. Adam's moments stay where they are.", SHARDED),
     ("a round more in both", _sent(rounds=(3, 4)),
      "All-reduce is reduce-scatter and all-gather, two rounds. Stage 3 gathers weights twice and "
      "scatters gradients once: three."),
@@ -332,9 +336,9 @@ BYTES_MISTAKES = mistakes(
      lambda parameters, n, sharded: (
          bytes_sent(parameters, n, False) + 4 * parameters * bool(sharded)
      ),
-     "Of what is collected, too, a process sends n - 1 of n pieces."),
+     "Of what is collected, too, a process sends n - 1 of n pieces.", SHARDED),
     ("moments sent in stage 3", _sent(rounds=(2, 6)),
-     "Moments are never sent: each process updates its own part."),
+     "Moments are never sent: each process updates its own part.", SHARDED),
     ("in thousands of bytes, of 1,024 each", lambda *case: bytes_sent(*case) / 1024,
      "The task asks for bytes."),
     ("one round and a half in stage 3, or numbers of two bytes", _sent(rounds=(2, 1.5)),
@@ -357,10 +361,12 @@ BYTES_MISTAKES = mistakes(
      "In a ring a round has n - 1 steps, in each of which a process sends an n-th."),
     ("a sharded process sends whole gradients in each step",
      lambda parameters, n, sharded: 2 * (n - 1) / n * 4 * parameters * (n if sharded else 1),
-     "Sharded or not, what is sent in a step is a piece, an n-th; stage 3 has three rounds."),
+     "Sharded or not, what is sent in a step is a piece, an n-th; stage 3 has three rounds.",
+     SHARDED),
     ("the whole state is sent where it is sharded",
      lambda parameters, n, sharded: bytes_sent(parameters, n, sharded) * (4 if sharded else 1),
-     "Stage 3 sends weights twice and gradients once, 4 bytes for each parameter. Moments stay."),
+     "Stage 3 sends weights twice and gradients once, 4 bytes for each parameter. Moments stay.",
+     SHARDED),
     ("n and n - 1 exchanged, and an error for one process", _sent(part=lambda n: n / (n - 1)),
      "There are n pieces, and n - 1 steps in each round: (n - 1) / n."),
     ("n + 1 in place of n - 1", _sent(part=lambda n: (n + 1) / n),
@@ -420,20 +426,21 @@ BYTES_MISTAKES = mistakes(
      "three."),
     ("sharding costs nothing more", lambda parameters, n, sharded: 2 * (n - 1) / n * 4 * parameters,
      "In stage 3 the weights are collected twice, forwards and backwards, and the gradients "
-     "scattered once: three rounds."),
+     "scattered once: three rounds.", SHARDED),
     ("sharding costs twice as much",
      lambda parameters, n, sharded: (4 if sharded else 2) * (n - 1) / n * 4 * parameters,
-     "Two all-gathers and one reduce-scatter are three rounds, not four."),
+     "Two all-gathers and one reduce-scatter are three rounds, not four.", SHARDED),
     ("sharding costs less",
      lambda parameters, n, sharded: (1 if sharded else 2) * (n - 1) / n * 4 * parameters,
-     "Sharding saves memory, not messages: weights that one does not hold must be sent for."),
+     "Sharding saves memory, not messages: weights that one does not hold must be sent for.",
+     SHARDED),
     ("a sharded process sends its own part only",
      lambda parameters, n, sharded: 2 * (n - 1) / n * 4 * parameters / (n if sharded else 1),
      "It owns an n-th of the weights, but it needs all of them twice, and has gradients for all of "
-     "them: three rounds of (n - 1) / n of the bytes."),
+     "them: three rounds of (n - 1) / n of the bytes.", SHARDED),
     ("sharding and not sharding exchanged",
      lambda parameters, n, sharded: bytes_sent(parameters, n, not sharded),
-     "It is the sharded run that sends half as much again."),
+     "It is the sharded run that sends half as much again.", SHARDED),
     ("divided by n - 1",
      lambda parameters, n, sharded: (3 if sharded else 2) * n / max(n - 1, 1) * 4 * parameters,
      "The factor is (n - 1) / n: alone, a process sends nothing."),
@@ -477,6 +484,7 @@ def _modern(
     """The count, with its parts to be changed: `kv` for the width of keys and values."""
     kv = d // h * g if kv is None else kv
     matrices = add * t * (out * d * d + 2 * d * kv + net * d * f)
+    look = look(h, g) if callable(look) else look
     return n * (matrices + look * t * (t if keys is None else keys) * d) + (
         add * t * d * v if logits is None else logits
     )
@@ -486,6 +494,7 @@ def modern_cases() -> list[tuple]:
     return [
         (64, 160, 8, 2, 3, 100, 10),
         (96, 256, 6, 3, 2, 50, 7),
+        (1, 1, 1, 1, 1, 1, 1),
     ]
 
 
@@ -515,6 +524,8 @@ MODERN_SLIPS = [
     ("one set of keys and values", {"width": lambda d, h, g: d // h}, "There are n_groups sets."),
     ("keys and values as wide as one group's share", {"width": lambda d, h, g: d // g},
      "A set has d_model / n_heads entries, and there are n_groups sets."),
+    ("one entry for each group of keys and values", {"width": lambda d, h, g: g},
+     "A set has d_model / n_heads entries, and there are n_groups sets."),
     ("multiplications without additions", {"each": 0.5},
      "Each entry takes a multiplication and an addition."),
     ("two matrices in the feed-forward net", {"net": 2}, "A gated net has three."),
@@ -523,6 +534,13 @@ MODERN_SLIPS = [
      "Scores and weighted sums are 2 T T d_model operations each, in full."),
     ("no products of attention", {"look": 0},
      "Scores and weighted sums are 2 T T d_model operations each."),
+    ("scores for the groups only", {"look": lambda h, g: 4 * g / h},
+     "Every query head looks at all keys, also where it shares them."),
+    ("scores times the heads", {"look": lambda h, g: 4 * h},
+     "All heads together take 2 T T d_model operations for their scores, and as many for their "
+     "sums."),
+    ("scores of one head", {"look": lambda h, g: 4 / h},
+     "There are n_heads heads, which together are d_model wide."),
     ("no logits", {"last": lambda d, n, v, t: 0}, "The logits are a product at every position."),
     ("logits of the last position only", {"last": lambda d, n, v, t: 2 * d * v},
      "The logits are a product at every position."),
@@ -2171,10 +2189,14 @@ HOLDS = "fits", "in time", "paid"
 
 
 @cache
+def of_run(n: int, tokens: int, parts: int) -> Projection:
+    return project(BIG, SMALL, n, steps_needed(tokens, 150_000, 25_000), tokens=tokens, parts=parts)
+
+
+@cache
 def of_plan(n: int, tokens: int, parts: int) -> tuple[str, str, str]:
     """What the cost model says of memory, hours and price."""
-    steps = steps_needed(tokens, 150_000, 25_000)
-    run = project(BIG, SMALL, n, steps, tokens=tokens, parts=parts)
+    steps, run = steps_needed(tokens, 150_000, 25_000), of_run(n, tokens, parts)
     held = sum(state_bytes(parameter_count(BIG)).values())
     held += activation_bytes(BIG, tokens / n / parts, tokens / n / parts)
     return (
@@ -2192,6 +2214,7 @@ def by_the_batch(steps: float, tokens: int) -> str:
 
 TWO_MACHINES, OF_ONE = "more than one machine", "n times the tokens would do"
 FEWER, MORE = "fewer parts would do", "more parts would do"
+SENDING, LAUNCHING = "most of each update is sending", "most of each update is launching"
 ONE_CHANGE = {
     TWO_MACHINES: "Between machines the wires set the pace, and GPUs that wait are paid for: with "
     "these tokens a plan in one machine, n at most 8, holds.",
@@ -2200,11 +2223,17 @@ ONE_CHANGE = {
     FEWER: "`n` and `tokens` can stay: each part launches everything anew, and a GPU that waits "
     "for its host is paid for as well.",
     MORE: "`n` and `tokens` can stay: of each part less is held for the backward pass.",
+    SENDING: "For more than half of each update nothing is done but sending: between machines the "
+    "wires are slow, and GPUs that wait are paid for. Stay in one machine of eight, and then look "
+    "for `tokens` and `parts`.",
+    LAUNCHING: "The GPUs wait for their hosts, longer than they compute: each part launches "
+    "everything anew, however small it is. With more tokens in a part a GPU has more to do.",
 }
 
 
 def one_change(n: int, tokens: int, parts: int) -> str:
-    """Which single thing, changed, would make the plan hold, with as many parts as it needs."""
+    """Which single thing, changed, would make the plan hold, with as many parts as it needs; or, if
+    none does, what takes most of each update."""
 
     def held(n: int, tokens: int) -> list[int]:
         return [p for p in range(1, min(33, tokens // n + 1)) if of_plan(n, tokens, p) == HOLDS]
@@ -2213,11 +2242,18 @@ def one_change(n: int, tokens: int, parts: int) -> str:
         return FEWER if min(found) < parts else MORE
     if n > 8 and held(8, tokens):
         return TWO_MACHINES
-    return OF_ONE if n > 1 and held(n, n * tokens) else ""
+    if n > 1 and held(n, n * tokens):
+        return OF_ONE
+    run, (_, *lost) = of_run(n, tokens, parts), of_plan(n, tokens, parts)
+    if lost == ["in time", "paid"] or lost[1].endswith("as well"):
+        return ""  # the batch comes first
+    sending = n > 8 and 2 * run.exposed > run.step
+    launching = run.host > 2 * run.compute and 2 * run.host > run.step
+    return SENDING if sending else LAUNCHING if launching else ""
 
 
 def _plan_said(cases: Sequence[Case], got: Sequence, want: Sequence) -> tuple[str, str] | None:
-    """What is wrong with a plan, and the single change that would mend it."""
+    """What is wrong with a plan, and the single change that would mend it, or what it pays for."""
     if not (isinstance(got[0], tuple) and (change := got[0][-1])):
         return None
     first = next(row for row in PLAN_MISTAKES if judged(row.wrong)[:3] == got[0][:3])
@@ -2246,16 +2282,16 @@ PLAN_MISTAKES = mistakes(
      "It is in time. A smaller batch is cheaper, and fewer tokens are held for the backward pass."),
     ("memory and price: does not fit, and too dear by its batch alone", _plan(8, 22_000, 1),
      f"It is in time. {ALONE} Then less is held for the backward pass, too."),
-    ("hours and price: too slow, and too dear", _plan(16, 3_125, 16),
+    ("hours and price: too slow, and too dear", _plan(8, 16_000, 12),
      "It fits. Look at what every update pays, however small: the launches, once for each part, "
      "the weights that are read, the wires, slow ones between machines. A small batch pays it more "
      "often, small parts launch more, and GPUs that wait are paid for as well."),
     ("hours and price: too slow, and too dear by its batch alone", _plan(8, 100_000, 24),
      f"It fits. {ALONE} That needs less time, too."),
-    ("memory, hours and price: nothing is kept", _plan(3, 20_000, 1),
+    ("memory, hours and price: all are missed", _plan(3, 20_000, 1),
      "Begin with the price: equation (19.12) says how many tokens a batch of this size reads in "
      "all. Then take as many GPUs as an update keeps busy, and then `parts`."),
-    ("memory, hours and price: nothing is kept, by its batch alone", _plan(1, 100_000, 2),
+    ("memory, hours and price: all are missed, the price by its batch alone", _plan(1, 100_000, 2),
      f"{ALONE} Then take as many GPUs as an update keeps busy, and then `parts`."),
 )  # fmt: skip
 
@@ -2319,7 +2355,7 @@ EXERCISES = [
         mistakes=NOISE_MISTAKES,
         invariants=[
             Invariant(
-                "where |g|^2 is estimated below zero, so is the noise scale",
+                "where |g|^2 is estimated below zero, the noise scale comes out negative",
                 lambda output, gradients, b: noise_scale(gradients, b) > 0 or not output >= 0,
                 "Estimates are right on average only if all of them stay as they are: no sign is "
                 "lost, and nothing is kept above zero.",
@@ -2350,6 +2386,18 @@ EXERCISES = [
         reference=whole_gradient,
         cases=whole_cases,
         mistakes=WHOLE_MISTAKES,
+        raised=[
+            (
+                r"ZeroDivisionError.*(norm|length|\*\* ?0?\.5|sqrt)",
+                "The whole gradient may be zero. Then nothing is to be shortened: look at its "
+                "length before you divide by it.",
+            ),
+            (
+                "ZeroDivisionError",
+                "A share may have no tokens, and the whole gradient may be zero: nothing may be "
+                "divided by either.",
+            ),
+        ],  # fmt: skip
         invariants=[
             Invariant(
                 "no longer than `max_norm`",
@@ -2363,7 +2411,7 @@ EXERCISES = [
     Exercise(
         number="19.8",
         title="how often to write a checkpoint",
-        section="The commands",
+        section="Hint 1",
         reference=interval,
         cases=[(60.0, 3e6, 100), (12.5, 4e5, 3), (1.0, 2e6, 1), (300.0, 5e7, 4096)],
         mistakes=INTERVAL_MISTAKES,

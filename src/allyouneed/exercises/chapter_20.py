@@ -167,7 +167,8 @@ WIDTH_SLIPS = [
      "The paper's net has d_ff and d_model biases."),
     ("each bias twice", {"parameters": lambda d, f: 2 * (d * f + f + d)},
      "Each of the two matrices has one bias: d_ff entries, and d_model."),
-    ("the second bias in neither net, or in both", {"parameters": lambda d, f: 2 * d * f + f},
+    ("no bias behind the paper's second matrix, or one in both nets",
+     {"parameters": lambda d, f: 2 * d * f + f},
      "The paper's net has d_model of them, the gated net none."),
     ("the first bias forgotten", {"parameters": lambda d, f: 2 * d * f + d},
      "There is a bias behind each of the two matrices."),
@@ -193,7 +194,10 @@ WIDTH_KNOWN = [
     ("the biases forgotten", "two matrices in the gated net"),
     ("the biases forgotten", "rounded up"),
     ("the biases forgotten", "rounded to the nearest"),
-    ("the second bias in neither net, or in both", "two biases for each unit of the gated net"),
+    (
+        "no bias behind the paper's second matrix, or one in both nets",
+        "two biases for each unit of the gated net",
+    ),
     ("the first bias forgotten", "two matrices in the gated net"),
 ]
 
@@ -229,7 +233,7 @@ WIDTH_MISTAKES = mistakes(
          2 * (d_model * d_ff + d_ff + d_model) // (3 * d_model * multiple) * multiple
      ),
      "Each of the two matrices has one bias: d_ff entries, and d_model."),
-    ("the second bias in neither net, or in both",
+    ("no bias behind the paper's second matrix, or one in both nets",
      lambda d_model, d_ff, multiple: (
          (2 * d_model + 1) * d_ff // (3 * d_model * multiple) * multiple
      ),
@@ -619,6 +623,12 @@ def _with_groups(
     return answer
 
 
+def _in_groups(slip: dict[str, Any]) -> Callable[[Tensor, Tensor, Tensor], Tensor]:
+    """Grouped attention whose result is (B, G, H / G, T, K) still."""
+    way = _with_groups(**slip)
+    return lambda q, k, v: way(q, k, v).unflatten(1, (k.shape[1], -1))
+
+
 def _set_of(which: Callable[[Tensor, int, int], Tensor]) -> Callable[..., Tensor]:
     """Another set of keys and values for each head: `which(h, H, G)`."""
 
@@ -737,6 +747,27 @@ GROUPED_MISTAKES = mistakes(
     ("the queries of a group averaged, and a head for each group",
      lambda q, k, v: _attend(q.unflatten(1, (k.shape[1], -1)).mean(2), k, v),
      "Heads share keys and values, not queries: all H heads ask, each for itself."),
+    *(
+        (f"the axis of the groups left in{name}", _in_groups(slip),
+         f"{why}The heads of all groups stand in one axis, (B, H, T, K): put the two axes, groups "
+         "and heads of a group, together again.")
+        for name, slip, why in (
+            ("", {}, ""),
+            (", and not scaled", {"scale": lambda q, k: 1.0},
+             "Scores are divided by the root of K. "),
+            (", and divided by K", {"scale": lambda q, k: 1 / q.shape[-1]},
+             "Divide by the *root* of K. "),
+            (", and the softmax over the queries", {"axis": -2},
+             "The softmax runs over the keys. "),
+            (", and a causal mask", {"causal": True}, "The task has no mask. "),
+        )
+    ),
+    ("the axis of the groups left in, behind that of its heads",
+     lambda q, k, v: grouped(q, k, v).unflatten(1, (k.shape[1], -1)).transpose(1, 2),
+     "The heads of all groups stand in one axis, (B, H, T, K), those of the first group first."),
+    ("the axis of the groups joined to that of the batch",
+     lambda q, k, v: grouped(q, k, v).unflatten(1, (k.shape[1], -1)).flatten(0, 1),
+     "The result has B rows again, (B, H, T, K): groups are parts of the heads, not of the batch."),
     *combined(_with_groups, GROUPED_SLIPS, GROUPED_KNOWN),
     ("G heads for each set, not H / G",
      lambda q, k, v: _attend(q, *(x.repeat_interleave(k.shape[1], 1) for x in (k, v))),
@@ -2056,6 +2087,7 @@ SINK_SCORES: tuple[tuple[str, Callable[[int, float], float], str], ...] = (
     ("the root of n in place of log n", lambda n, match: (match + n**0.5) / 2,
      "n keys of score 0 weigh n together, as one of score log n does."),
 )  # fmt: skip
+EXCHANGED = ", exchanged"
 EXACTLY = ", by exactly 95 per cent", ", by exactly 5 per cent"
 
 
@@ -2063,6 +2095,9 @@ def served(answer: Callable[..., Any], K: int, n: int, match: float) -> tuple[st
     """What a head does with such a sink, for a query that asks and for one that does not."""
     key, value = _key_and_value(answer(K, n, match), K)
     idle, asks = _weights(key, n, match)
+    if not key.any() and value.norm() >= 0.05:
+        if turned := _value_first(answer):
+            return f"speaks unasked{turned}", "answers", f"adds something of its own{turned}"
     slip = "" if idle > 0.95 and asks < 0.05 else _sink_slip(answer)
     elsewhere = ", by an entry that is no query's" * (not key[-1] and bool(key[1:].any()))
     unasked = EXACTLY[0] if abs(idle - 0.95) < 1e-6 else slip or elsewhere
@@ -2117,6 +2152,22 @@ def _sink_slip(answer: Callable[..., Any]) -> str:
         if max(less) - min(less) < 1e-3:  # and something more, the same for all
             return f", {name}"
     return ""
+
+
+def _value_first(answer: Callable[..., Any]) -> str:
+    """That the value comes first and then the key, if such a key holds, or but for one slip."""
+
+    def turned(*case: Any) -> list[Tensor]:
+        return _key_and_value(answer(*case), case[0])[::-1]
+
+    try:
+        found = [_weights(turned(*case)[0], *case[1:]) for case in SINK_CASES]
+    except Exception:
+        return ""
+    if all(idle > 0.95 and asks < 0.05 for idle, asks in found):
+        return EXCHANGED
+    slip = _sink_slip(turned)
+    return f"{EXCHANGED}{slip}" if slip else ""
 
 
 def _sink(
@@ -2191,6 +2242,17 @@ SINK_SHOULD = (
 
 SINK_SAID = {
     **{f", {name}": (name, why) for name, _, why in (*SINK_SLIPS, *SINK_SCORES)},
+    EXCHANGED: (
+        "right in another order: what you give is (value, key)",
+        "Asked for are the key first, and then the value.",
+    ),
+    **{
+        f"{EXCHANGED}, {name}": (
+            f"the value first, and then the key; and in it {name}",
+            f"Asked for are the key first, and then the value. {why}",
+        )
+        for name, _, why in (*SINK_SLIPS, *SINK_SCORES)
+    },
     EXACTLY[0]: ("exactly 95 per cent", "An idle query is to give the sink *more* than that."),
     EXACTLY[1]: ("exactly 5 per cent", "Who asks is to give the sink *less* than that."),
     ", though each entry is small": (

@@ -29,6 +29,7 @@ from .compare import (
     has_nan,
     inert,
     kind,
+    kind_of,
     outline,
     parting,
     plain,
@@ -60,10 +61,11 @@ class Mistake:
     name: str
     wrong: Any  # a function like the reference, or a plain value like it
     why: str
+    section: str = ""  # where to look again, if not in the exercise's own section
 
 
-def mistakes(*rows: tuple[str, Any, str]) -> list[Mistake]:
-    """A bank as a table, of which each row is (name, wrong, why)."""
+def mistakes(*rows: tuple[str, Any, str] | tuple[str, Any, str, str]) -> list[Mistake]:
+    """A bank as a table, of which each row is (name, wrong, why), or has a section as well."""
     return [Mistake(*row) for row in rows]
 
 
@@ -94,7 +96,7 @@ class Exercise:
 
     `reference`: the right answer, a function of a case's arguments or a plain value.
     `cases`: argument tuples, or a function that makes them; none for a plain value.
-    `section`: the heading in the chapter where to look again.
+    `section`: the heading in the chapter where to look again, or one of the exercise's own hints.
     `probe(answer, *case)`: what to compare, if not `answer(*case)`: a class is built and run there.
     `together(outputs)`: what the outputs of all cases, seen side by side, amount to.
     `canonical(output)`: brings equal answers into equal form (sorting, sets).
@@ -315,7 +317,7 @@ def why_wrong(
     """Why the cases in `bad` came out wrong: a known mistake, what was raised, or what is near."""
     first = bad[0]
     if found := known_mistake(exercise, cases, got):
-        section = f'Look again at "{exercise.section}".'
+        section = f'Look again at "{found.section or exercise.section}".'
         return wrong(title, f"{found.name}.", found.why, section, mistake=found.name)
     if callable(exercise.reference) and all(got[i] is None for i in bad):
         some = any(g is not None for g in got)
@@ -327,7 +329,7 @@ def why_wrong(
     near = run(lambda: near_mistake(exercise, cases, got, want), exercise.seconds)
     if isinstance(near, tuple):
         section = f'Look again at "{exercise.section}".'
-        part = near[1] or inputs(exercise, cases[first])
+        part = near[1] or shapes(exercise, got, want, bad) + inputs(exercise, cases[first])
         name = by_their_names(near[0], exercise.parts)
         return wrong(title, f"{name}.", part, section, mistake=name)
     if (i := changing(exercise, answer, cases, got, bad)) is not None:
@@ -335,6 +337,18 @@ def why_wrong(
         why = "Is something drawn at random, or left over from the call before?"
         return wrong(title, what, why, inputs(exercise, cases[i]), mistake=what.removesuffix("."))
     return where_wrong(exercise, title, cases, got, want, bad)
+
+
+def shapes(exercise: Exercise, got: list[Any], want: list[Any], bad: list[int]) -> str:
+    """Two shapes that should be one, in the first case that is wrong, where they differ in all."""
+    pairs = [(array(got[i]), array(want[i])) for i in bad]
+    as_it_came = not exercise.probe and not exercise.together and exercise.canonical is None
+    if not callable(exercise.reference) or not as_it_came:
+        return ""
+    if any(a is None or b is None or a.shape == b.shape for a, b in pairs):
+        return ""
+    a, b = (kind_of(each) for each in pairs[0])
+    return f"Got {a}, expected {b}.\n"
 
 
 def changing(
@@ -364,6 +378,8 @@ def where_wrong(
     """The rule that a mistake without a name breaks, or the place where it shows."""
     first = bad[0]
     section = f'The section to read again is "{exercise.section}".'
+    if exercise.section.startswith("Hint"):
+        section = f'Have a look at "{exercise.section}".'
     none = [i for i in bad if got[i] is None]
     if none and callable(exercise.reference):
         return wrong(title, SOME_NONE, inputs(exercise, cases[none[0]]), section)
@@ -678,8 +694,8 @@ def explain_failure(exercise: Exercise, answer: Any, failure: Failure, case: Cas
     ours = exercise.probe and not failure.line and inspect.isfunction(answer)  # when it was read
     if failure.kind == "OutOfTime":
         what = (
-            f"it did not end within {exercise.seconds:g} seconds. Is there a loop that never "
-            "stops, or one that does the same again and again?"
+            f"it did not end within {exercise.seconds:g} seconds of processor time. Is there a "
+            "loop that never stops, or one that does the same again and again?"
         )
     elif failure.kind == "OutOfMemory":
         what = (
@@ -797,8 +813,9 @@ def wrong(title: str, what: str, *more: str, mistake: str | None = None) -> Verd
 
 
 def begun(what: str) -> str:
-    """The words with a capital in front, but for a symbol: `u` and `U` are not the same."""
-    symbol = re.match(r"[b-z]\b(?!')|a \(", what)
+    """The words with a capital in front, but for a symbol or a name of the code: `u` and `U` are
+    not the same, and there is no `N_heads`."""
+    symbol = re.match(r"[b-z]\b(?!')|a \(|[a-z]+_|(dx|dy|ln)\b", what)
     return what if symbol else what[:1].upper() + what[1:]
 
 

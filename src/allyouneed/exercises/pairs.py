@@ -57,9 +57,17 @@ def combined(
     ]
 
 
-def by_place(right: Sequence[Any], bank: Sequence[Mistake]) -> Naming:
+def by_place(
+    right: Sequence[Any],
+    bank: Sequence[Mistake],
+    follows: Callable[[int, Sequence[Any]], bool] = lambda i, said: False,
+) -> Naming:
     """Names for an answer that has several mistakes, each in a place of its own, of which every one
-    stands alone in a row of the bank."""
+    stands alone in a row of the bank.
+
+    `follows(i, answers)`: whether what is said in place i is rightly made of what stands before it.
+    If that is wrong, it is named, and not what follows from it.
+    """
 
     def is_the_same(a: Any, b: Any) -> bool:
         if isinstance(a, str) or isinstance(b, str):
@@ -79,16 +87,22 @@ def by_place(right: Sequence[Any], bank: Sequence[Mistake]) -> Naming:
         answers = got[0]
         if not isinstance(answers, list) or len(answers) != len(right):
             return None
-        found = []
+        found, derived = [], False
         for i, (one, other) in enumerate(zip(answers, right, strict=True)):
             if is_the_same(one, other):
+                continue
+            if found and follows(i, answers):
+                derived = True
                 continue
             fits = (m for m in bank if alone(m) == [i] and is_the_same(m.wrong[i], one))
             if (mistake := next(fits, None)) is None:
                 return None
             found.append(mistake)
+        if not found:
+            return None
         names, reasons = ([getattr(m, each) for m in found] for each in ("name", "why"))
-        return ("; ".join(names), " ".join(dict.fromkeys(reasons))) if found else None
+        name = "; ".join(names) + "; what else is wrong follows from it" * derived
+        return name, " ".join(dict.fromkeys(reasons))
 
     return named
 

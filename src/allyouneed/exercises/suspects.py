@@ -38,11 +38,16 @@ def plain_word(said: Any) -> bool | None:
         return None
     if numbers is not None and numbers.size > 1 and numbers.dtype.kind == "b":
         raise TypeError(
-            f"expected True or False of your test, got {kind(said)} of them: `.all()` makes one"
+            f"expected True or False of your test, got {kind(said)} of them: {makes_one(said)}"
         )
     if numbers is None or numbers.size != 1 or numbers.item() not in (0, 1):
         raise TypeError(f"expected True or False of your test, got {kind(said)}: {show(said)}")
     return bool(numbers.item())
+
+
+def makes_one(said: Any) -> str:
+    """What makes one of several: a list has no method for it."""
+    return f"{'`all(...)`' if isinstance(said, list | tuple) else '`.all()`'} makes one"
 
 
 def said_of(test: Callable, suspect: Any, right: bool) -> bool | str:
