@@ -314,6 +314,10 @@ def test_names_a_mistake_in_each_part(monkeypatch):
     monkeypatch.setattr(core, "exercises", lambda chapter: [both])
     verdict = examine("99.8", lambda x: (x / 2, x**3))
     assert verdict.mistake == "in part 1: halved; in part 2: cubed"
+    called = core.by_their_names("in parts 1 and 3: cut; in part 2: cubed", ("x", "y", "z"))
+    assert called == "in x and z: cut; in y: cubed"
+    came = "the right answer is part 2 of what came, and it alone is asked for"
+    assert core.by_their_names(came, ("x", "y")) == came
     assert "Twice. The square." in verdict.message
     assert examine("99.8", lambda x: (x / 2, x**4 - x)).mistake is None
     assert examine("99.8", lambda x: x**2).mistake == "only part 2 of what is asked for"

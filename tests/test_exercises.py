@@ -362,7 +362,8 @@ def test_two_slips_in_two_parts_do_not_name_one_part():
         read = batch([([], t[:-1]) for _, t in pairs])[1]
         return [batch([(s[::-1], []) for s, _ in pairs])[0], read, batch(pairs)[2]]
 
-    names = "in part 1: the source in reverse; in part 2: the last token not read, BOS always"
+    one, other = "the source in reverse", "the last token not read, BOS always"
+    names = f"in what the encoder reads: {one}; in what the decoder reads: {other}"
     assert examine("11.6", two_parts).mistake == names
 
 

@@ -523,6 +523,13 @@ def nearest_below(count):
 
 
 FAMILIES = [  # one of each, which stands in no bank
+    ("12.3", chapter_12._falls(lambda share: float(share < 1)), "a leap"),
+    (
+        "12.3",
+        chapter_12._falls(lambda share: 1 - share, lambda share: share**3),
+        "too steep during the warm-up",
+    ),
+    ("12.3", chapter_12._falls(lambda share: 1 - 0.9 * share), "too high at the last step"),
     ("8.11", lambda n: with_one(copying(n), 0, n - 1), "the future seen by the words"),
     ("8.11", lambda n: with_one(copying(n), n, n + 1), "the future seen by what writes"),
     ("8.11", lambda n: with_one(copying(n) & (torch.arange(3 * n) > 0)[:, None], 0, 0), None),

@@ -1496,6 +1496,10 @@ DECODER_SLIPS = [
     ("the memory normed",
      {"cross": lambda x, m, c, n, masks, start: x + c(n(x), n(m), n(m), masks[0])},
      "The memory is normed already."),
+    *((f"the {which} of the memory normed",
+       {"cross": lambda x, m, c, n, masks, start, k=k, v=v: (
+           x + c(n(x), n(m) if k else m, n(m) if v else m, masks[0]))},
+       "The memory is normed already.") for which, k, v in (("keys", 1, 0), ("values", 0, 1))),
     ("the query of cross-attention not normed",
      {"cross": lambda x, m, c, n, masks, start: x + c(x, m, m, masks[0])},
      "Its query is the normed stream."),
@@ -2517,11 +2521,16 @@ def _logits_of_all(model, src, length):
 WRITING_SLIPS = [
     ("dropout left on", {"evaluate": False}, "Call `model.eval()` first."),
     ("begun with EOS", {"first": EOS}, "Every target begins with BOS."),
+    ("begun with PAD", {"first": PAD}, "Every target begins with BOS."),
+    ("begun with UNK", {"first": 1}, "Every target begins with BOS, which is 2."),
     ("the source's padding not hidden", {"mask": _nothing_hidden}, "Hand over the encoder's mask."),
     ("the first place read", {"place": lambda best: best[:, :1]},
      "The last state predicts the new token."),
     ("new tokens put in front", {"join": lambda tgt, best: torch.cat([best, tgt], dim=1)},
      "A new token is put behind the others."),
+    ("new tokens put in front, and BOS cut off behind them",
+     {"join": lambda tgt, best: torch.cat([best, tgt], dim=1),
+      "end": lambda tgt, length: tgt[:, :-1]}, "A new token is put behind the others."),
     ("BOS returned", {"end": lambda tgt, length: tgt}, "Cut BOS off."),
     ("BOS returned, and the last token lost", {"end": lambda tgt, length: tgt[:, :-1]},
      "BOS stands in front: cut there."),
@@ -2529,6 +2538,7 @@ WRITING_SLIPS = [
 WRITING_BUT = [
     ("dropout left on", "the source's padding not hidden"),
     ("dropout left on", "BOS returned"),
+    ("begun with PAD", "the first place read"),  # the first token, again and again, as it is
     ("new tokens put in front", "BOS returned, and the last token lost"),
 ]
 
@@ -2610,8 +2620,6 @@ WRITING_MISTAKES = mistakes(
     ("begun with the source's first token",
      lambda model, src, length: _begun_with(src[:, :1])(model, src, length),
      "The decoder begins with BOS, whatever the source is."),
-    ("begun with PAD, and BOS returned", _writes(first=PAD, end=lambda tgt, length: tgt),
-     "Every target begins with BOS. Cut off what the model did not write."),
     ("the second likeliest token", _second,
      "Greedy takes the largest of the logits."),
     ("the logits of what is written", _logits_of_all,
@@ -3308,6 +3316,7 @@ EXERCISES = [
         cases=MASK_CASES,
         probe=mask_probe,
         mistakes=MASK_MISTAKES,
+        parts=("the encoder's mask", "the decoder's mask", "the mask of cross-attention"),
         invariants=[
             Invariant(
                 "no padding is seen",
@@ -3329,6 +3338,7 @@ EXERCISES = [
         reference=make_batch,
         cases=BATCH_CASES,
         canonical=batch_form,
+        parts=("what the encoder reads", "what the decoder reads", "the labels"),
         mistakes=BATCH_MISTAKES,
     ),
     Exercise(

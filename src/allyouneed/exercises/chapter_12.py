@@ -513,6 +513,22 @@ def _how_it_runs(
         places += [said] * (said not in places)
     if one.shown == {"above 0 before the last step": 1}:
         return "0 at the first step", "Steps are counted from 1, and the first rate is above 0."
+    steps, w = case[1:3]
+    if {*lacks} <= {"no leap", "no leap where the fall begins"}:
+        changes = one.shares.diff().abs()
+        at = int(changes.argmax())
+        size, where = float(changes[at]) * w, "during" if at + 2 <= w else "after"
+        return (
+            "a leap" if size > 10 else f"too steep {where} the warm-up",
+            f"Of {steps:,} steps: from step {at + 1:,} to step {at + 2:,} the rate changes by "
+            f"{round(size, 2):,g} / warmup_steps of the highest. It may change by 2 / warmup_steps "
+            "at most.",
+        )
+    if lacks == ["at most a hundredth at the last step"]:
+        last = float(one.shares[-1])
+        why = f"After {steps:,} steps the rate is {last:.3g} of the highest: too much."
+        wave = abs(last - (1 + math.cos(1)) / 2) < 1e-3
+        return "too high at the last step", why + wave * " Half a wave ends at pi, and not at 1."
     told = "; ".join(places)
     listed = ", ".join(f'"{name}"' for name in lacks)
     return f"asked for, and not so: {listed}", f"Of {case[1]:,} steps: {told}."
@@ -562,9 +578,6 @@ SCHEDULE_MISTAKES = mistakes(
      lambda step, steps, w, highest: highest * min((w / step) ** 0.5, step / w),
      "The inverse root falls to half at four times the warm-up, and then takes for ever: at the "
      "last step it is far above a hundredth."),
-    ("too high at the last step", _falls(lambda share: 1.0),
-     "After the warm-up it must come down to a hundredth of the highest rate. (Half a wave of a "
-     "cosine ends at pi, and not at 1.)"),
     ("no warm-up",
      lambda step, steps, w, highest: highest * (1 - step / steps),
      "The first rates are the highest. It should rise for `warmup_steps` steps."),
@@ -573,10 +586,6 @@ SCHEDULE_MISTAKES = mistakes(
      "During the warm-up the rate should rise at each step, from near 0."),
     ("too low half-way down, as an exponential fall is", _falls(lambda share: 0.01**share),
      "It comes down far enough, but too early: half-way down, half of the highest should be left."),
-    ("a leap",
-     _falls(lambda share: 0.0 if share == 1 else 1.0 if share < 0.6 else 0.3),
-     "The rate should change by at most 2 / warmup_steps of the highest in a step, and the first "
-     "rate should be no larger than that."),
     ("zero or below before the end", _falls(lambda share: math.cos(math.pi * share)),
      "A rate of 0 learns nothing, and one below climbs the loss. A cosine over half a wave goes "
      "from 1 to -1: add 1 and divide by 2. A line reaches 0 at the last step, and not before."),
@@ -1427,6 +1436,16 @@ def _one_right(which: int) -> Callable:
     return clip
 
 
+def _in_one_entry(gradients: list[Tensor], size: float) -> list[Tensor]:
+    """Zeros but for one entry, so that all together have that length."""
+    found = [0 * g for g in gradients]
+    found[-1].view(-1)[-1] = -size
+    return found
+
+
+NOT_TOO_LONG = "only the length before, and that nothing is too long after"
+NEW_LENGTH = "the new length in place of the gradients"
+DIRECTION = "the direction in place of the gradients"
 ONE_FITS = "one gradient that fits taken for enough"
 FIRST, LAST = "the first parameter alone compared", "the last parameter alone compared"
 LOOKED_AT = {  # what a test looks at alone, if it says yes to such a function
@@ -1442,6 +1461,12 @@ LOOKED_AT = {  # what a test looks at alone, if it says yes to such a function
         [g + 1000 for g in gradients],
         length(gradients),
     ),
+    NOT_TOO_LONG: lambda gradients, max_norm: ([0 * g for g in gradients], length(gradients)),
+    NEW_LENGTH: lambda gradients, max_norm: (
+        _in_one_entry(gradients, min(max_norm, length(gradients))),
+        length(gradients),
+    ),
+    DIRECTION: lambda gradients, max_norm: ([3 * g for g in gradients], length(gradients)),
     FIRST: _one_right(0),
     LAST: _one_right(-1),
     LOOSE: lambda gradients, max_norm: (
@@ -1526,6 +1551,15 @@ def _none_too_long(clip: Callable) -> bool:
     return length(list(found)) <= 1.0001
 
 
+def _none_too_long_and_the_length(clip: Callable) -> bool:
+    def fits(limit: float) -> bool:
+        found, before = clip(_some_gradients(), limit)
+        short = length(list(found)) <= limit + 1e-4
+        return short and abs(float(before) - length(_some_gradients())) < 1e-3
+
+    return all(map(fits, (1.5, 100.0)))
+
+
 CLIP_TEST_MISTAKES = mistakes(
     ("everything passes", lambda clip: True, "A test that says yes to everything tests nothing."),
     ("nothing passes", lambda clip: False,
@@ -1539,12 +1573,15 @@ CLIP_TEST_MISTAKES = mistakes(
      "Asked for is a pair: the length before clipping is a part of it."),
     ("the shapes and the length", _clip_test(gradients=_shapes),
      "Gradients of the right shapes may be wrong. Look at the numbers."),
-    ("the new length in place of the gradients", _clip_test(gradients=_long_as),
+    (NOT_TOO_LONG, _none_too_long_and_the_length,
+     "Many of the wrong ones make nothing too long, and are wrong all the same. Compare the "
+     "gradients with what they should be, number by number."),
+    (NEW_LENGTH, _clip_test(gradients=_long_as),
      "Where the length alone is compared, nobody sees which gradient became which, nor with which "
      "signs. Compare each."),
     ("parameters that are all alike", _clip_test(lambda: 2 * [torch.tensor([[3.0, -4.0]])]),
      "Where all gradients are the same, nobody sees which became which. Let them differ."),
-    ("the direction in place of the gradients", _clip_test(gradients=_turned),
+    (DIRECTION, _clip_test(gradients=_turned),
      "The direction stays where nothing is shortened, or too much. Compare the numbers."),
     ("no gradient longer than the limit", _none_too_long,
      "Many of the wrong ones make nothing too long, and are wrong all the same. Compare the "
@@ -1831,6 +1868,26 @@ def _one_step(model, batches, optimizer):
     return loss
 
 
+def _at_the_end(left: Sequence[str] = (), **how: Any) -> Callable:
+    """One step at the end of the epoch, and another mistake."""
+
+    def answer(model, batches, optimizer):
+        loss = _epoch(left, order=(), **how)(model, batches, optimizer)
+        optimizer.step()
+        return loss
+
+    return answer
+
+
+_kept, _means = "gradients never cleared", "the mean of the batches' means"
+_one_step_of_means, _last_step_of_means = _at_the_end((_kept, _means)), _at_the_end((_means,))
+_one_step_of_sums = _at_the_end((_kept,), summed=True)
+
+
+def _one_step_of_mean(model, batches, optimizer):
+    return _at_the_end((_kept,), times=1 / len(batches))(model, batches, optimizer)
+
+
 def _asked(which: Callable[..., Tensor]) -> Callable:
     """The labels at some places alone: `which(real, place, n)`, n how many a sentence has."""
 
@@ -2019,6 +2076,16 @@ LOOP_MISTAKES = mistakes(
      "The weights are right. Divide by the number of tokens."),
     ("one update for all batches", _one_update,
      "Each batch is an update of its own, as in the colleague's loop."),
+    ("one update for all batches, and the mean of their means", _one_step_of_means,
+     "Each batch is an update of its own: `optimizer.step()` stands in the loop. And in the mean a "
+     "batch counts with its tokens."),
+    ("one update for all batches, by the mean of their means", _one_step_of_mean,
+     "Each batch is an update of its own, as in the colleague's loop."),
+    ("one update for all batches, by the sum over their tokens", _one_step_of_sums,
+     "Each batch is an update of its own, by the mean over its tokens."),
+    ("one step behind the last batch, and the mean of the batches' means", _last_step_of_means,
+     "Each batch is an update of its own: `optimizer.step()` stands in the loop. And in the mean a "
+     "batch counts with its tokens."),
     ("one update for all batches, by the sum of their means", _one_step,
      "Each batch is an update of its own, as in the colleague's loop."),
     ("weighed by all places, padding too", _weighed(lambda tgt: tgt[:, 1:].numel()),
@@ -2474,6 +2541,7 @@ EXERCISES = [
             *DECAY_MISTAKES,
             *(replace(mistake, wrong=_decayed(mistake.wrong)) for mistake in ADAM_MISTAKES),
         ],
+        parts=("theta", "m", "v"),
         seconds=30.0,  # the first optimiser of PyTorch takes some to import
     ),
     Exercise(

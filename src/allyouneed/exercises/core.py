@@ -102,7 +102,8 @@ class Exercise:
     `canonical(output)`: brings equal answers into equal form (sorting, sets).
     `raised`: rows (pattern, why): what an error comes of here, if the pattern is found in its kind,
     its text and the reader's line, as in "ValueError: not enough values: a, b = c".
-    `seconds`: how long one call may take. `known` and `outlines`: what is kept of the outputs of
+    `seconds`: how long one call may take. `parts`: what the parts of an answer that has several are
+    called. `known` and `outlines`: what is kept of the outputs of
     known mistakes.
     """
 
@@ -120,6 +121,7 @@ class Exercise:
     rtol: float = 1e-4
     atol: float = 1e-6
     seconds: float = 10.0
+    parts: Sequence[str] = ()
     known: dict[tuple[str | None, int], Any] = field(default_factory=dict, init=False, repr=False)
     outlines: dict[tuple[str, int], Any] = field(default_factory=dict, init=False, repr=False)
 
@@ -328,7 +330,8 @@ def why_wrong(
     if isinstance(near, tuple):
         section = f'Look again at "{exercise.section}".'
         part = near[1] or shapes(exercise, got, want, bad) + inputs(exercise, cases[first])
-        return wrong(title, f"{near[0]}.", part, section, mistake=near[0])
+        name = by_their_names(near[0], exercise.parts)
+        return wrong(title, f"{name}.", part, section, mistake=name)
     if (i := changing(exercise, answer, cases, got, bad)) is not None:
         what = "called twice with the same input, it gives two results."
         why = "Is something drawn at random, or left over from the call before?"
@@ -521,6 +524,15 @@ def near_mistake(
     return None
 
 
+LOST = (
+    "NaN and infinity come of exponentials that are too large, of 0 / 0, and of 0 times infinity."
+)
+NAN_GIVEN = (
+    "Where NaN comes out, the input has it already, and NaN times 0 is NaN: what must not count is "
+    "left out by `torch.where` or `masked_fill`, and not by a product."
+)
+
+
 def but_for_nan(
     exercise: Exercise, cases: list[Case], got: list[Any], bad: list[int]
 ) -> tuple[str, str] | None:
@@ -536,8 +548,9 @@ def but_for_nan(
     for mistake in exercise.mistakes:
         if all(exercise.agree(exercise.known_output(mistake, i, cases[i]), got[i]) for i in finite):
             lost = f"NaN or infinity in {len(got) - len(finite)} of {len(got)} cases"
-            why = "They come of exponentials that are too large, of 0 / 0, and of 0 times infinity."
-            return f"{mistake.name}, and {lost}", f"{mistake.why} {why}"
+            odd = [any(map(has_nan, case)) for case in cases]
+            given = odd == [i not in finite for i in range(len(cases))]
+            return f"{mistake.name}, and {lost}", f"{mistake.why} {NAN_GIVEN if given else LOST}"
     return None
 
 
@@ -650,6 +663,17 @@ def counted(parts: list[int]) -> str:
     """Some parts by their numbers: "part 2", "parts 1, 2 and 4"."""
     *some, last = map(str, parts)
     return f"parts {', '.join(some)} and {last}" if some else f"part {last}"
+
+
+def by_their_names(words: str, parts: Sequence[str]) -> str:
+    """The words, with the names of parts in place of their numbers."""
+    if not parts:
+        return words
+
+    def called(numbers: re.Match) -> str:
+        return re.sub(r"\d", lambda one: parts[int(one[0]) - 1], numbers[1])
+
+    return re.sub(r"(?<!is )\bparts? ((?:\d, )*(?:\d and )?\d)\b", called, words)
 
 
 def holds(rule: Invariant, output: Any, case: Case, seconds: float) -> bool:
