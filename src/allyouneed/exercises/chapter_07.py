@@ -1569,8 +1569,8 @@ MODULE_MISTAKES = mistakes(
      "shared out again; or a number that is not low enough, and struck out",
      _but(weigh=lambda self, scores, mask: _shares(scores.softmax(-1) * mask).nan_to_num()),
      "With a pencil shares of what is left are right. In floating point a hidden key with a far "
-     "higher score leaves nothing to share. Hide the scores first, before the highest is looked for, and with minus "
-     "infinity."),
+     "higher score leaves nothing to share. Hide the scores first, before the highest is "
+     "looked for, and with minus infinity."),
     ("exponentials of the scores as they are", _but(
         weigh=lambda self, scores, mask: _shares(
             scores.masked_fill(~mask, -math.inf).exp()).nan_to_num()),
@@ -2679,15 +2679,15 @@ def _unfound_in(keys: Tensor, needed: range) -> str | None:
     return None
 
 
-def _highest(scores: Tensor) -> tuple[list[int], bool]:
-    """Which word scores highest with each query, the first of those that score alike; and whether
-    there are any that do and so share the weight."""
+def _highest(scores: Tensor) -> tuple[list[int], list[int]]:
+    """Which word scores highest with each query, the first of those that score alike; and for which
+    queries there are some that do and so share the weight."""
     size = scores.abs().amax(-1, keepdim=True)
     alike = scores >= scores.amax(-1, keepdim=True) - 3e-6 * size
     shared = alike.sum(-1) > 1
     shared &= scores.softmax(-1).amax(-1) <= 0.9
     first = torch.where(shared, alike.int().argmax(-1), scores.argmax(-1))
-    return first.tolist(), bool(shared.any())
+    return first.tolist(), shared.nonzero().flatten().tolist()
 
 
 def neighbours_found(answer: Callable, length: int) -> Any:
@@ -2707,7 +2707,7 @@ def neighbours_found(answer: Callable, length: int) -> Any:
         HEADS_FOUND[0]: first,
         HEADS_FOUND[1]: second,
         "words that are not sure": unsure,
-        "heads with words that score alike": [1] * one + [2] * two,
+        "queries with which some score alike": [one, two],
         "keys": None if found else _unfound(w_k),
     }
 
@@ -2889,8 +2889,6 @@ def _whom_the_heads_find(
         if reason == CLOSED and len(reasons) < len(cases):
             reason = "two keys at one place"
         return reason, KEYS_UNFOUND[reason]
-    if any(one["heads with words that score alike"] for one in seen):
-        return None
     found = []
     for head, key in enumerate(HEADS_FOUND):
         far = [d for d in WHOM if all(_so_far(one, key, n, head, d) for one, (n,) in
@@ -2920,9 +2918,11 @@ def _so_far(one: Any, key: str, length: int, head: int, d: int) -> bool:
         return False
     if length <= 2:
         return True
-    places = range(1 - head, length - head)
-    far = [(t, f) for t, f in zip(places, one[key], strict=True) if 0 <= t + d < length]
-    return all(f == t + d for t, f in far)
+    shared = one["queries with which some score alike"][head]
+    far = [
+        (i, i + 1 - head + d, f) for i, f in enumerate(one[key]) if 0 <= i + 1 - head + d < length
+    ]
+    return all(f == place and i not in shared for i, place, f in far)
 
 
 NEIGHBOUR_RULES = [
@@ -2934,7 +2934,7 @@ NEIGHBOUR_RULES = [
     for head in (0, 1)
 ] + [
     Invariant("one word scores highest with each query, and no other as high",
-              lambda output, length: not [*output.values()][3],
+              lambda output, length: not any([*output.values()][3]),
               "Some words score alike, and share the weight, however long the query is. Is it "
               "zero, or halfway between two keys? It has to point at that of its neighbour."),
 ] + [
