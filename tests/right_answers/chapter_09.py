@@ -225,6 +225,17 @@ def previous_solved(d_model):
     return w_q.tolist(), w_k.tolist()
 
 
+def previous_keys_freed(d_model):
+    """Only the keys are freed of words: what the query has beside meets zeros."""
+    w_q, w_k = torch.zeros(2, d_model, d_model).double()
+    for i in range(d_model // 2):
+        angle = -(10000 ** (-2 * i / d_model))
+        c, s = math.cos(angle), math.sin(angle)
+        w_q[2 * i : 2 * i + 2, 2 * i : 2 * i + 2] = 100 * torch.tensor([[c, -s], [s, c]])
+    w_k[: d_model // 4, : d_model // 4] = torch.eye(d_model // 4)
+    return w_q, w_k
+
+
 RIGHT = {
     "9.1": [
         [-0.544, -0.839, 0.841, 0.540, 0.100, 0.995, 0.010, 1.000],
@@ -242,5 +253,5 @@ RIGHT = {
         ("Equal", "equal", "GREATER", "smaller"),
         "==><",
     ],
-    "9.8": [previous_projected, previous_keys_ahead, previous_solved],
+    "9.8": [previous_projected, previous_keys_ahead, previous_keys_freed, previous_solved],
 }

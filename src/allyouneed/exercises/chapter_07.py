@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from ..attention import attention
 from .compare import same
 from .core import Case, Exercise, Family, Invariant, mistakes
+from .faults import OPENED
 from .pairs import combined, pairs
 from .predictions import items
 from .suspects import Lack, Spoilt, each, rules, verdicts_on
@@ -28,8 +29,12 @@ def heads_by_hand(head_1: float | int, head_2: float | int) -> list[float | int]
 HAND_MISTAKES = mistakes(
     ("exponentials that were not divided by their sum", heads_by_hand(28, 4),
      "1 and 3 are the exponentials of the scores. Weights must sum to one: divide by 4."),
-    ("all weight on the key with the higher score", heads_by_hand(8, 0),
+    ("all weight on the key with the higher score, or scores shared out without the exponential",
+     heads_by_hand(8, 0),
      "A head averages: the lower score is 0, and its exponential is 1, not nothing."),
+    *((f"all weight on the key with the higher score in head {i} alone", heads_by_hand(*heads),
+       "The lower score is 0, its exponential 1, and its weight 1/4, in both heads.")
+      for i, heads in ((1, (8, 1)), (2, (7, 0)))),
     ("the weights of the two keys exchanged", heads_by_hand(5, 3),
      "In head 1 the second key has the higher score and so the weight 3/4, in head 2 the first."),
     ("equal weights: one softmax for both heads, or a plain mean", heads_by_hand(6, 2),
@@ -1293,6 +1298,14 @@ def _agree(output: Any, other: Any) -> bool:
     return same(other, output, 1e-4, 1e-6)
 
 
+def _blind(output: Any, d_model, n_heads, _matrices, q, k, v, mask) -> bool:
+    """Whether the rows that may attend to nothing in any head are zero."""
+    if mask is None:
+        return True
+    rows = ~mask.expand(len(q), n_heads, q.shape[1], k.shape[1]).any(-1).any(1)
+    return bool(torch.as_tensor(output)[rows].eq(0).all())
+
+
 def _but(**change: Any) -> type:
     return type("Changed", (ManyHeads,), change)
 
@@ -1552,11 +1565,12 @@ MODULE_MISTAKES = mistakes(
      ),
      "The hidden keys had their share, exp(0) = 1, before it was struck out, so what is left sums "
      "to less than one. Hide the scores with minus infinity."),
-    ("the mask after the softmax, and what is left shared out again; or -100 added, and struck out",
+    ("the mask after the softmax, or after the highest of all was subtracted, and what is left "
+     "shared out again; or a number that is not low enough, and struck out",
      _but(weigh=lambda self, scores, mask: _shares(scores.softmax(-1) * mask).nan_to_num()),
-     "With a pencil this is right. In floating point a hidden key with a far higher score leaves "
-     "nothing to share. Hide the scores before the softmax, and with minus "
-     "infinity."),
+     "With a pencil shares of what is left are right. In floating point a hidden key with a far "
+     "higher score leaves nothing to share. Hide the scores first, before the highest is "
+     "looked for, and with minus infinity."),
     ("exponentials of the scores as they are", _but(
         weigh=lambda self, scores, mask: _shares(
             scores.masked_fill(~mask, -math.inf).exp()).nan_to_num()),
@@ -1793,7 +1807,7 @@ MODULE_MISTAKES = mistakes(
         )
     ),
     *(
-        (f"-{n} added in place of minus infinity", _but(
+        (f"-{n}, or the like, added in place of minus infinity", _but(
             weigh=lambda self, s, mask, n=n: (s - n * ~mask).softmax(-1)),
          "What is added is finite: a query that may attend to nothing then looks at the hidden "
          "keys, and should find zeros." + more)
@@ -1801,9 +1815,15 @@ MODULE_MISTAKES = mistakes(
             (10, " And scores may be far apart: what is hidden keeps a share."),
             (100, " And scores may be 200 apart: what is hidden keeps a share."),
             (200, " And scores may be 200 apart: what is hidden keeps a share."),
-            (1000, ""),
             (10000, ""),
+            (100000, " (It has few digits left, besides, for the scores that it is added to.)"),
+            (1000000, " (It has few digits left, besides, for the scores that it is added to.)"),
         )
+    ),
+    *(
+        (name, _but(weigh=lambda self, s, mask, opened=opened: s.masked_fill(
+            ~(mask | ~mask.any(-1, keepdim=True) & opened(s)), -math.inf).softmax(-1)), why)
+        for name, opened, why in OPENED
     ),
     ("-200 added in place of minus infinity, and struck out after",
      _but(weigh=lambda self, s, mask: (s - 200 * ~mask).softmax(-1) * mask),
@@ -2193,7 +2213,8 @@ CUT_RULES = rules(
         "one number of each word lost": "It shows in the last number of each word.",
     },
     "It gives each head its piece of each word. Does your test expect another order of the axes, "
-    "or of the numbers?",
+    "or of the numbers? Or that the numbers lie in memory as x has them, or in one piece? A right "
+    "cut may give a view or a copy.",
 )
 CUT_LACKS: dict[str, Lack] = {
     "one head": each(lambda x, n: n == 1),
@@ -2305,6 +2326,18 @@ CUT_TEST_MISTAKES = mistakes(
      "D / n_heads neighbouring entries, and the axes stand as in (B, n_heads, T, D / n_heads)."),
     ("yes and no exchanged", lambda cut: not cuts_right(cut),
      "True is for a right cut, False for a wrong one."),
+    *((f"a view of x asked for{words}", lambda cut, heads=heads: all(
+        cut(X_WIDE, h).data_ptr() == X_WIDE.data_ptr() and torch.equal(
+            cut(X_WIDE, h), split(X_WIDE, h)) for h in heads),
+       f"A right cut may copy its numbers to another place. Compare numbers, not addresses.{more}")
+      for words, heads, more in (
+          ("", (2, 3), ""),
+          (", with two heads alone", (2,), " And try another number of heads, too."))),
+    ("numbers in one piece of memory asked for", lambda cut: all(
+        torch.as_tensor(cut(X_WIDE, h)).is_contiguous() and torch.equal(
+            cut(X_WIDE, h), split(X_WIDE, h)) for h in (2, 3)),
+     "A right cut may be a view, whose numbers stay where they are. Compare numbers, whether they "
+     "are contiguous or not."),
     ("one word and two heads", _on(2, 1, 2, 6),
      "With one word there is nothing to mix: the view alone is right. Try several, and another "
      "number of heads."),
@@ -2391,6 +2424,22 @@ GRADIENT_MISTAKES = mistakes(
      "The way back through a merge is a split, with its transpose: the view alone mixes words."),
     ("averaged over the heads", _gradients(lambda one, heads, *_: one / heads.shape[1]),
      "(7.5) is a sum of the heads, not divided by their number."),
+    *((f"both gradients divided by {what}",
+       lambda heads, w_o, grad, many=many: tuple(
+           one / many(heads) for one in last_gradients(heads, w_o, grad)), why)
+      for what, many, why in (
+          ("the number of heads", lambda heads: heads.shape[1],
+           "(7.5) is a sum of the heads, not their mean, and nothing is averaged on the way back."),
+          ("the number of sentences", len,
+           "A mean stands in the loss, if at all, and then in `grad` already. Over the sentences "
+           "the gradient of w_o is a sum, and each sentence has its own gradient of the heads."),
+          ("the number of words", lambda heads: heads.shape[2],
+           "A mean stands in the loss, if at all, and then in `grad` already. Over the words the "
+           "gradient of w_o is a sum, and each word has its own gradient of the heads."),
+          ("the number of sentences and words", lambda heads: len(heads) * heads.shape[2],
+           "A mean stands in the loss, if at all, and then in `grad` already."),
+          ("the root of d_k", lambda heads: heads.shape[3] ** 0.5,
+           "The root of d_k belongs to the scores. The last product has no scale."))),
     ("the gradient of w_o transposed", _gradients(of_w_o=lambda two, *_: two.T),
      "The gradient of w_o has the shape of w_o, (H K, D)."),
     ("the gradient of w_o for each sentence",
@@ -2589,7 +2638,11 @@ def _parts(matrices: Any, name: str, length: int) -> Tensor:
 HEADS_FOUND = "head 1, from the second word on", "head 2, up to the last but one"
 
 
+CLOSED = "the circle closes too early"
 KEYS_UNFOUND = {
+    CLOSED: "The first word and the last have the same key, so that they share the weight, however "
+    "long the query is. A circle of `length` places is cut into `length` parts, not into "
+    "length - 1: its last place stands one step before the first.",
     "two keys at one place": "No query can tell two equal keys apart. Let the places fill the "
     "circle once, whatever the length.",
     "the keys on a line": "On a line the farthest key at either end wins, whatever the query is, "
@@ -2602,39 +2655,60 @@ KEYS_UNFOUND = {
 
 def _unfound(w_k: Tensor) -> str | None:
     """Why in one of the heads some keys can be found by no query at all."""
-    for keys in w_k:
-        places = keys - keys.mean(0)
-        size = float(places.norm(dim=1).max())
-        if len(keys) < 3 or size == 0:
-            continue
-        near = torch.cdist(places, places) + size * torch.eye(len(keys), dtype=places.dtype)
-        if float(near.min()) < 1e-6 * size:
-            return "two keys at one place"
-        if float(torch.linalg.svdvals(places)[1]) < 1e-6 * size:
-            return "the keys on a line"
-        ring = places[torch.atan2(places[:, 1], places[:, 0]).argsort()]
-        one, other = ring.roll(-1, 0) - ring, ring.roll(-2, 0) - ring.roll(-1, 0)
-        if float((one[:, 0] * other[:, 1] - one[:, 1] * other[:, 0]).min()) < 1e-9 * size**2:
+    reasons = [_unfound_in(keys, needed) for keys, needed in zip(
+        w_k, (range(w_k.shape[1] - 1), range(1, w_k.shape[1])), strict=True)]  # fmt: skip
+    return next((reason for reason in reasons if reason), None)
+
+
+def _unfound_in(keys: Tensor, needed: range) -> str | None:
+    places, size = keys - keys.mean(0), float(keys.abs().max())
+    near = torch.cdist(places, places, compute_mode="donot_use_mm_for_euclid_dist")
+    equal = (near <= 1e-6 * size).triu(1).nonzero().tolist()
+    if equal:
+        return CLOSED if equal == [[0, len(keys) - 1]] else "two keys at one place"
+    if len(keys) < 3:
+        return None
+    if float(torch.linalg.svdvals(places)[1]) < 1e-6 * float(places.norm(dim=1).max()):
+        return "the keys on a line"
+    for i in needed:  # a corner: from there the others lie within half a turn
+        others = torch.cat([places[:i], places[i + 1 :]]) - places[i]
+        angle = torch.atan2(others[:, 1], others[:, 0]).sort().values
+        gaps = torch.cat([angle[1:], angle[:1] + 2 * math.pi]) - angle
+        if float(gaps.max()) < math.pi + 1e-9:
             return "a key inside the others"
     return None
+
+
+def _highest(scores: Tensor) -> tuple[list[int], list[int]]:
+    """Which word scores highest with each query, the first of those that score alike; and for which
+    queries there are some that do and so share the weight."""
+    size = scores.abs().amax(-1, keepdim=True)
+    alike = scores >= scores.amax(-1, keepdim=True) - 3e-6 * size
+    shared = alike.sum(-1) > 1
+    shared &= scores.softmax(-1).amax(-1) <= 0.9
+    first = torch.where(shared, alike.int().argmax(-1), scores.argmax(-1))
+    return first.tolist(), shared.nonzero().flatten().tolist()
 
 
 def neighbours_found(answer: Callable, length: int) -> Any:
     """Where each word looks most, in both heads, and which words give it 0.9 or less."""
     w_q, w_k = answer(length)
-    weights = (_parts(w_q, "w_q", length) @ _parts(w_k, "w_k", length).mT / 2**0.5).softmax(-1)
-    left, right = weights[0, 1:], weights[1, :-1]
+    w_q, w_k = _parts(w_q, "w_q", length), _parts(w_k, "w_k", length)
+    scores = w_q @ w_k.mT / 2**0.5
+    weights = scores.softmax(-1)
     if weights.isnan().any():
         raise ValueError("the weights are NaN: are all entries finite?")
-    t = torch.arange(length)
-    found = left.argmax(-1).equal(t[:-1]) and right.argmax(-1).equal(t[1:])
+    (first, one), (second, two) = _highest(scores[0, 1:]), _highest(scores[1, :-1])
+    unsure = [
+        t for t, row in enumerate((*weights[0, 1:], *weights[1, :-1])) if float(row.max()) <= 0.9
+    ]
+    found = first == [*range(length - 1)] and second == [*range(1, length)] and not unsure
     return {
-        HEADS_FOUND[0]: left.argmax(-1).tolist(),
-        HEADS_FOUND[1]: right.argmax(-1).tolist(),
-        "words that are not sure": [
-            t for t, row in enumerate((*left, *right)) if float(row.max()) <= 0.9
-        ],
-        "keys": None if found else _unfound(_parts(w_k, "w_k", length)),
+        HEADS_FOUND[0]: first,
+        HEADS_FOUND[1]: second,
+        "words that are not sure": unsure,
+        "queries with which some score alike": [one, two],
+        "keys": None if found else _unfound(w_k),
     }
 
 
@@ -2688,15 +2762,35 @@ def _rounds(times: int) -> Callable:
     return design
 
 
+HAS_TO_FIND = (
+    "Head 1 has to find the word before.",
+    "Head 2 has to find the word after.",
+)
+
+
+def _why_found(head: int, d: int) -> str:
+    """Why a head may find a word `d` places away."""
+    if d == 0:
+        more = " Were its keys moved along with its queries? Move one of the two."
+    elif d == (1, -1)[head]:
+        more = " Were its keys moved, and not its queries? Then it looks the other way."
+    else:
+        more = " Were its keys moved as well, the other way? Move one of the two, by one place."
+    return HAS_TO_FIND[head] + more
+
+
 NEIGHBOUR_MISTAKES = mistakes(
     ("left and right exchanged", _on_circle(1, -1),
      "Head 1 finds the word before, head 2 the word after. Were the keys moved and not the "
      "queries, or w_q and w_k returned in each other's place? Then all is the other way round."),
-    ("both heads look back", _on_circle(-1, -1), "Head 2 has to find the word after."),
-    ("both heads look ahead", _on_circle(1, 1), "Head 1 has to find the word before."),
+    ("both heads look back", _on_circle(-1, -1), _why_found(1, -1)),
+    ("both heads look ahead", _on_circle(1, 1), _why_found(0, 1)),
     ("every word looks at itself", _on_circle(0, 0),
-     "A query that is the word's own key finds the word itself. Give it the key of its neighbour."),
-    ("two places away", _on_circle(-2, 2), "The neighbours are one place away, not two."),
+     "A query that is the word's own key finds the word itself. Give it the key of its neighbour. "
+     "(Were the keys moved along with the queries? Move one of the two.)"),
+    ("two places away", _on_circle(-2, 2),
+     "The neighbours are one place away, not two. (Were the keys moved as well, the other way? "
+     "Move one of the two.)"),
     ("not sure enough", _on_circle(-1, 1, size=1.0),
      "The right words score highest, and the softmax is too even. Nothing keeps you from making "
      "the queries longer."),
@@ -2715,8 +2809,7 @@ NEIGHBOUR_MISTAKES = mistakes(
      "On a line the farthest key always wins, as in Exercise 7.8, and so it does if the queries "
      "look along one entry alone. The second entry can bend the line, so that every key is a "
      "corner."),
-    ("the circle closes too early", _on_circle(-1, 1, turn=1),
-     "The first word and the last have the same key. Divide the circle by the length."),
+    (CLOSED, _on_circle(-1, 1, turn=1), KEYS_UNFOUND[CLOSED]),
     ("queries of the opposite sign", _on_circle(-1, 1, size=-400.0),
      "The neighbour has the lowest score in place of the highest."),
     ("sure among few words, not among four", _on_circle(-1, 1, size=4.0),
@@ -2728,25 +2821,25 @@ NEIGHBOUR_MISTAKES = mistakes(
      "Then every other word has the same key. Each needs a place of its own, such as on a circle."),
     ("three places on a circle too small", lambda length: _on_circle(-3, 3)(length),
      "The neighbours are one place away."),
-    ("head 1 finds itself", _on_circle(0, 1), "Head 1 has to find the word before."),
-    ("head 2 finds itself", _on_circle(-1, 0), "Head 2 has to find the word after."),
+    ("head 1 finds itself", _on_circle(0, 1), _why_found(0, 0)),
+    ("head 2 finds itself", _on_circle(-1, 0), _why_found(1, 0)),
     ("left and right exchanged, on a circle with a gap", _on_arc(1, -1),
      "Head 1 finds the word before, head 2 the word after. Were the keys moved and not the "
      "queries, or w_q and w_k returned in each other's place? Then all is the other way round."),
     ("both heads look back, on a circle with a gap", _on_arc(-1, -1),
-     "Head 2 has to find the word after."),
+     _why_found(1, -1)),
     ("both heads look ahead, on a circle with a gap", _on_arc(1, 1),
-     "Head 1 has to find the word before."),
+     _why_found(0, 1)),
     ("left and right exchanged, on a curve that does not close", lambda length: (
         _curve(length, -1.0)[0].flip(0), _curve(length, -1.0)[1]),
      "Head 1 finds the word before, head 2 the word after. Were the keys moved and not the "
      "queries, or w_q and w_k returned in each other's place? Then all is the other way round."),
     ("both heads look back, on a curve that does not close", lambda length: (
         _curve(length, -1.0)[0][:1].repeat(2, 1, 1), _curve(length, -1.0)[1]),
-     "Head 2 has to find the word after."),
+     _why_found(1, -1)),
     ("both heads look ahead, on a curve that does not close", lambda length: (
         _curve(length, -1.0)[0][1:].repeat(2, 1, 1), _curve(length, -1.0)[1]),
-     "Head 1 has to find the word before."),
+     _why_found(0, 1)),
     ("a curve that opens the wrong way", lambda length: _curve(length, 1.0),
      "On a parabola the key at the query's own place must be the *highest* point in the query's "
      "direction: the second entries of query and key have opposite signs."),
@@ -2789,8 +2882,12 @@ def _whom_the_heads_find(
     cases: Sequence[Case], got: Sequence[Any], want: Sequence[Any]
 ) -> tuple[str, str] | None:
     """Which word each head finds, where it is one and the same way away for all words."""
-    keys = [one.get("keys") for one in got if isinstance(one, dict)]
-    if reason := next(filter(None, keys), None):
+    seen = [one for one in got if isinstance(one, dict)]
+    reasons = [*filter(None, (one.get("keys") for one in seen))]
+    if reasons:
+        reason = next((one for one in reasons if one != CLOSED), CLOSED)
+        if reason == CLOSED and len(reasons) < len(cases):
+            reason = "two keys at one place"
         return reason, KEYS_UNFOUND[reason]
     found = []
     for head, key in enumerate(HEADS_FOUND):
@@ -2810,6 +2907,8 @@ def _whom_the_heads_find(
         )
     wrong = [head for head, right in enumerate((-1, 1)) if found[head] != right]
     name = ", and ".join(f"head {head + 1} finds {WHOM[found[head]]}" for head in wrong)
+    if len(wrong) == 1:
+        return name, _why_found(wrong[0], found[wrong[0]])
     return name, "Head 1 has to find the word before, head 2 the word after."
 
 
@@ -2819,25 +2918,33 @@ def _so_far(one: Any, key: str, length: int, head: int, d: int) -> bool:
         return False
     if length <= 2:
         return True
-    places = range(1 - head, length - head)
-    far = [(t, f) for t, f in zip(places, one[key], strict=True) if 0 <= t + d < length]
-    return all(f == t + d for t, f in far)
+    shared = one["queries with which some score alike"][head]
+    far = [
+        (i, i + 1 - head + d, f) for i, f in enumerate(one[key]) if 0 <= i + 1 - head + d < length
+    ]
+    return all(f == place and i not in shared for i, place, f in far)
 
 
 NEIGHBOUR_RULES = [
-    Invariant(f"head {head + 1} finds {what}", holds, f"{why} Head {head + 1} has to find the word "
-              f"{('before', 'after')[head]}.")
+    Invariant(f"head {head + 1} finds its neighbour, and not the word at half of its place",
+              _finds(head, lambda t, f, d=(-1, 1)[head]: abs(2 * f - t - d) <= 1),
+              "The queries' places count half as much as the keys'. On a circle both have the "
+              "angle 2 pi t / length; on a parabola the mixed term of (s - t - d)^2 is "
+              f"2 s (t + d), with a 2. {HAS_TO_FIND[head]}")
+    for head in (0, 1)
+] + [
+    Invariant("one word scores highest with each query, and no other as high",
+              lambda output, length: not any([*output.values()][3]),
+              "Some words score alike, and share the weight, however long the query is. Is it "
+              "zero, or halfway between two keys? It has to point at that of its neighbour."),
+] + [
+    Invariant(f"head {head + 1} finds {what}", holds, f"{why} {HAS_TO_FIND[head]}")
     for head in (0, 1)
     for what, holds, why in (
         ("more than the words themselves", _finds(head, lambda t, f: f == t),
          "Each word has the highest score with its own key."),
         ("its neighbour, and not that on the other side",
          _finds(head, lambda t, f, d=(1, -1)[head]: f == t + d), "It looks the other way."),
-        ("its neighbour, and not the word at half of its place",
-         _finds(head, lambda t, f, d=(-1, 1)[head]: abs(2 * f - t - d) <= 1),
-         "The queries' places count half as much as the keys'. On a circle both have the angle "
-         "2 pi t / length; on a parabola the mixed term of (s - t - d)^2 is 2 s (t + d), with a "
-         "2."),
     )
 ] + [
     Invariant(f"head {head + 1} finds other words for other words",
@@ -2925,6 +3032,13 @@ EXERCISES = [
         reference=ManyHeads,
         cases=module_cases,
         mistakes=MODULE_MISTAKES,
+        invariants=[
+            Invariant(
+                "a query that may attend to nothing finds zeros",
+                _blind,
+                "Where every key is hidden, all heads are zero, and so is what w_o makes of them.",
+            )
+        ],
         probe=run_module,
         together=_any_chance,
         canonical=_output,

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from .compare import plain
 from .core import Case, Exercise, Family, Invariant, mistakes
-from .faults import changed
+from .faults import OPENED, changed
 from .pairs import combined
 from .pairs import pairs as two_slips
 from .suspects import rules, said_of, spoken
@@ -149,12 +149,13 @@ def _packed(
     keys: bool = True,
     queries: bool = True,
     ids: Callable[[int, int], tuple[int, int]] = lambda eos, pad: (eos, pad),
+    word: Callable[[Tensor, int], Tensor] = torch.ne,
 ) -> Callable[..., Tensor]:
     """The mask, right by default: how sentences are numbered, which may see which, what hides."""
 
     def mask(tokens: Tensor, eos: int, pad: int) -> Tensor:
         eos, pad = ids(eos, pad)
-        which, real = number(tokens == eos), tokens != pad
+        which, real = number(tokens == eos), word(tokens, pad)
         may = same(which[:, None, :, None], which[:, None, None, :])
         if keys:
             may = may & real[:, None, None, :]
@@ -170,6 +171,7 @@ def packed_cases() -> list[tuple]:
         (torch.tensor([[5, 3, 6, 3]]), 3, 0),
         (torch.tensor([[5, 5, 3, 6, 7, 3, 0], [8, 3, 5, 3, 6, 3, 0], [4, 4, 6, 5, 9, 7, 3]]), 3, 0),
         (torch.tensor([[4, 0, 9, 3, 9, 1, 1, 1], [3, 3, 5, 9, 0, 6, 6, 9]]), 9, 1),
+        (torch.tensor([[0, 6, 9, 4, 9, 1, 1]]), 9, 1),
     ]
 
 
@@ -204,11 +206,17 @@ PACKED_SLIPS = [
     ("the rows of paddings not hidden", {"queries": False}, "A padding attends to nothing."),
     ("the paddings not hidden as keys", {"keys": False}, "Nothing attends to a padding."),
     ("the ids taken to be 3 and 0", {"ids": lambda eos, pad: (3, 0)}, "They are arguments."),
+    ("the running count shifted with roll", {"number": lambda ends: ends.cumsum(1).roll(1, 1)},
+     "roll puts the last count in front, where nothing has ended yet."),
+    ("ids below the padding's taken for padding", {"word": torch.gt},
+     "Only the id `pad` is padding: compare with `!=`."),
 ]  # fmt: skip
 PACKED_BUT = [  # the other slip hides it
     ("the sentences before it seen as well", "the paddings not hidden as keys"),
     ("the sentences behind it seen as well", "the rows of paddings not hidden"),
     ("the rows of paddings not hidden", "the paddings not hidden as keys"),
+    ("the ids taken to be 3 and 0", "ids below the padding's taken for padding"),
+    ("the rows of paddings not hidden", "ids below the padding's taken for padding"),
 ]
 PACKED_MISTAKES = mistakes(
     ("EOS counted to the next sentence", _packed(lambda ends: ends.cumsum(1)),
@@ -355,6 +363,29 @@ PACKED_MISTAKES = mistakes(
      lambda tokens, eos, pad: _packed(keys=False, queries=False)(tokens, eos, pad)
          | ((tokens != pad)[:, None, None, :] & (tokens != pad)[:, None, :, None]),
      "A key has to be of the same sentence *and* no padding: `&`, not `|`."),
+    ("the running count shifted with roll", _packed(lambda ends: ends.cumsum(1).roll(1, 1)),
+     "`roll` puts the last count in front: the first token of each row gets the number of the last "
+     "sentence. Put a 0 there, where nothing has ended yet, or shift the ends and then count."),
+    ("the running count shifted with roll, without an axis",
+     _packed(lambda ends: ends.cumsum(1).roll(1)),
+     "Without an axis `roll` counts through the whole table: the first token of each row gets the "
+     "last count of another row. Put a 0 there, where nothing has ended yet."),
+    ("the running count shifted the other way", _packed(lambda ends: ends.cumsum(1).roll(-1, 1)),
+     "The number of the sentence grows behind an EOS. Here each token has the count of the next "
+     "place, so that it grows a place before it."),
+    ("ids below the padding's taken for padding", _packed(word=torch.gt),
+     "Only the id `pad` is padding, and words may have lower ids than that: compare with `!=`."),
+    ("ids below the padding's hidden as keys alone",
+     lambda tokens, eos, pad: packed_mask(tokens, eos, pad) & (tokens > pad)[:, None, None, :],
+     "Only the id `pad` is padding, and words may have lower ids than that: compare with `!=`."),
+    ("ids above the padding's taken for padding", _packed(word=torch.lt),
+     "Only the id `pad` is padding, and words may have higher ids than that: compare with `!=`."),
+    ("ids below the padding's taken for padding, and that one not", _packed(word=torch.ge),
+     "Only the id `pad` is padding, and words may have lower ids than that: compare with `!=`."),
+    ("ids up to that of EOS hidden, and EOS kept",
+     lambda tokens, eos, pad: packed_mask(tokens, eos, pad)
+         & ((w := tokens >= eos)[:, None, None, :] & w[:, None, :, None]),
+     "Words may have lower ids than EOS. Only the id `pad` is padding: compare with `!=`."),
     ("nothing allowed",
      lambda tokens, eos, pad: torch.zeros(len(tokens), 1, *2 * tokens.shape[1:]).bool(),
      "This table is False everywhere. True means may attend."),
@@ -594,13 +625,13 @@ WEIGHTS_MISTAKES = mistakes(
      "when a hidden score towers over the rest. Hide the scores first, and turn to exponentials "
      "then."),
     ("the mask after the exponentials, or after the highest of all was subtracted, then shares, "
-     "and zeros where nothing is left",
+     "and zeros where nothing is left; or -100, or the like, added, and struck out",
      lambda scores, mask: (
          (scores.softmax(-1) * mask) / ((scores.softmax(-1) * mask).sum(-1, keepdim=True) + 1e-9)
      ),
-     "On paper this is right. In floating point it fails when a hidden score towers over the rest: "
-     "next to it, what may be seen is rounded to 0 (and without a softmax its exponential is "
-     "infinite). Hide the scores first."),
+     "On paper shares of what is left are right. In floating point they fail when a hidden score "
+     "towers over the rest: next to it, what may be seen is rounded to 0 (and without a softmax "
+     "its exponential is infinite). Hide the scores first, and with minus infinity."),
     ("scores multiplied by the mask, and minus infinity wherever 0 came out",
      lambda scores, mask: (s := scores * mask).masked_fill(s == 0, -math.inf).softmax(
          -1).nan_to_num(),
@@ -657,8 +688,9 @@ WEIGHTS_MISTAKES = mistakes(
      "Scores may be negative, and so may their sum. The softmax shares out exponentials."),
     ("equal shares where there is nothing to look at",
      lambda scores, mask: _hidden(scores, mask, -1e9).softmax(-1),
-     "A row with nothing to look at has equal scores then, and an even share for all that is "
-     "hidden. Its weights should be zero."),
+     "A row with nothing to look at has an even share for all that is hidden, and its weights "
+     "should be zero. (Where all keys are hidden by the same large negative number, they get equal "
+     "weights.)"),
     ("a negative number that is not low enough",
      lambda scores, mask: _hidden(scores, mask, -100.0).softmax(-1),
      "It hides only while the real scores are larger. Next to scores of -200, what is hidden wins "
@@ -735,8 +767,8 @@ WEIGHTS_MISTAKES = mistakes(
      "Sentences have nothing to do with each other: the softmax runs over the last axis."),
     ("a negative number that is not low enough, and struck out afterwards",
      lambda scores, mask: _hidden(scores, mask, -1e4).softmax(-1) * mask,
-     "It hides only while the real scores are larger. Next to scores of -20000, what is hidden "
-     "takes the whole look with -10000, and then it is struck out."),
+     "It hides only while the scores that may be seen are larger, and they may be -20000. Next to "
+     "lower ones, what is hidden takes the look, and then it is struck out."),
     *((f"{words} in place of minus infinity, and struck out afterwards",
        lambda scores, mask, low=low: _hidden(scores, mask, low).softmax(-1) * mask,
        "It hides only while the real scores are larger. Next to lower ones, what is hidden takes "
@@ -751,6 +783,19 @@ WEIGHTS_MISTAKES = mistakes(
     ("a large negative number among the weights",
      lambda scores, mask: _hidden(scores.softmax(-1), mask, -1e9),
      "That is a score, of which the softmax makes 0. As a weight it is no share."),
+    *((f"-{n}, or the like, added in place of minus infinity",
+       lambda scores, mask, n=n: (scores - n * ~mask).softmax(-1),
+       "What is added is finite: it hides only where the scores that may be seen are not so much "
+       "lower than what is hidden. And a query that may attend to nothing gets zeros.")
+      for n in (100, 1000, 10000)),
+    ("empty rows opened to all keys", lambda scores, mask: _hidden(
+        scores, mask | ~mask.any(-1, keepdim=True), -math.inf).softmax(-1),
+     "A query that may attend to nothing then looks at the hidden keys, and should find zeros. "
+     "What is opened against NaN has to be closed again, in the weights."),
+    ("empty rows opened to the query's own place", lambda scores, mask: _hidden(
+        scores, mask | ~mask.any(-1, keepdim=True) & torch.eye(*scores.shape[-2:]).bool(),
+        -math.inf).softmax(-1).nan_to_num(0.0),
+     "A query that may attend to nothing gets zeros, at its own place as well."),
     ("the first key where there is nothing to look at", lambda scores, mask: (
         masked_weights(scores, mask) + ~mask.any(-1, keepdim=True) * (
             torch.arange(scores.shape[-1]) == 0)),
@@ -963,6 +1008,12 @@ ALL_WEIGHTS = {
     "scores divided once more": lambda scores, tokens, pad: decoder_weights(
         scores / scores.shape[-1] ** 0.5, tokens, pad
     ),
+    "zeros where all scores are below ten": lambda scores, tokens, pad: (
+        decoder_weights(scores, tokens, pad) * (scores.abs().max() >= 10)
+    ),
+    "what is right, and 0.05 more": lambda scores, tokens, pad: (
+        decoder_weights(scores, tokens, pad) + 0.05
+    ),
     "the first head's weights for all": lambda scores, tokens, pad: decoder_weights(
         scores[:, :1].expand_as(scores), tokens, pad
     ),
@@ -1028,6 +1079,11 @@ WEIGHTS_WHY = {
     "scores divided once more":
         "Scores are divided by the root of T. It shows with two words whose scores differ by "
         "about 1.",
+    "zeros where all scores are below ten":
+        "Small scores are taken for nothing. It shows where scores differ by about 1, and none is "
+        "large.",
+    "what is right, and 0.05 more":
+        "Compare all numbers with what is right, and let rounding pass alone: 0.05 is far more.",
     "the first head's weights for all":
         "All heads get the weights of head 0. It shows with two heads of different scores.",
 }  # fmt: skip
@@ -1075,6 +1131,21 @@ def _padding(weights: Tensor, tokens: Tensor) -> Tensor:
 
 def _words(weights: Tensor, tokens: Tensor) -> Tensor:
     return weights * (tokens != 1)[:, None, :, None]
+
+
+ZEROS_AND_SUMS = "only zeros and the sums of the rows"
+SUMS_OF_SMALL = "the sums of the rows, with zeros or without, and small scores"
+
+
+def _zeros_and_sums(sizes: tuple) -> Callable:
+    """A test that asks for zeros where they belong and for rows that sum to what they should."""
+
+    def nearly(found: Tensor, right: Tensor) -> bool:
+        return bool((found[right == 0].abs() < 1e-6).all()) and torch.allclose(
+            found.sum(-1), right.sum(-1), atol=1e-5
+        )
+
+    return _masks_compared(sizes=sizes, same=nearly)
 
 
 MASKS_TEST_MISTAKES = mistakes(
@@ -1165,6 +1236,12 @@ MASKS_TEST_MISTAKES = mistakes(
     ("the hidden places alone",
      _masks_compared(look=lambda w, tokens: _future(w, tokens) + _padding(w, tokens)),
      "What is hidden gets nothing: good. But what do the others get?"),
+    (ZEROS_AND_SUMS, _zeros_and_sums((1.0, 300.0)),
+     "The places that may be seen can share the one in a wrong way. Compare every weight with what "
+     "it should be, also where scores are of about 1."),
+    (SUMS_OF_SMALL, _zeros_and_sums((1.0,)),
+     "The places that may be seen can share the one in a wrong way: compare every weight with what "
+     "it should be. And try scores of some hundreds, beside which -100 is not low."),
     ("the sums of the rows alone", _masks_compared(look=lambda w, tokens: w.sum(-1)),
      "A row can sum to one and look at the wrong places."),
     ("one head, or no more than the hidden places and the sums of the rows",
@@ -1213,9 +1290,6 @@ MASKS_TEST_MISTAKES = mistakes(
             (", and small scores", 2, (1.0,)),
         )
     ),
-    ("the sums of the rows alone, and small scores",
-     _masks_compared(sizes=(1.0,), look=lambda w, tokens: w.sum(-1)),
-     "A row can sum to one and look at the wrong places."),
 )  # fmt: skip
 
 
@@ -1228,13 +1302,21 @@ def _kind_of_test(
     above = "no causal mask", "the triangle one place too far"
     numbers = "no padding mask", "scores divided once more", "the first head's weights for all"
     small = "equal shares where all scores are below ten"
+    never = "zeros where all scores are below ten"  # passes where none of the scores are small
+    shared = {small, "scores divided once more", "all to the highest score"}
+    large = {"-100 in place of minus infinity",
+             "the mask after the softmax, then shares of what is left"}  # fmt: skip
     passed = {name for name, one in said.items() if one is True}
     if not passed >= {*RIGHT_WEIGHTS}:
         return None
     if passed >= {*above} and not passed & {*numbers}:
         name = "the last row alone"
-    elif small in passed and passed <= {*RIGHT_WEIGHTS, small, "all to the highest score"}:
+    elif never in passed and passed <= {*RIGHT_WEIGHTS, never, *shared}:
         name = "no scores of about 1"
+    elif passed - large - {numbers[-1]} == {*RIGHT_WEIGHTS, *shared}:
+        heads = "one head, or no more than the hidden places and the sums of the rows"
+        alone = heads if numbers[-1] in passed else ZEROS_AND_SUMS
+        name = SUMS_OF_SMALL if passed & large else alone
     else:
         return None
     return next((known.name, known.why) for known in MASKS_TEST_MISTAKES if known.name == name)
@@ -1410,6 +1492,12 @@ def module_cases() -> list[tuple]:
         k[:, 0, 0] = 24.8
         return d_model, n_heads, matrices, q, k, v, mask
 
+    def apart():
+        """As `low`, and hidden ones are at 297.6."""
+        d_model, n_heads, matrices, q, k, v, mask = low()
+        k[:, 1:, 0] = -24.8
+        return d_model, n_heads, matrices, q, k, v, mask
+
     def quiet():
         """The second asks for nothing: all its scores are 0."""
         d_model, n_heads, matrices, q, k, v, mask = case(4, 1, 3, 3, _square(3).tril())
@@ -1433,6 +1521,7 @@ def module_cases() -> list[tuple]:
         case(6, 3, 4, 5, in_one_head),
         low(),
         quiet(),
+        apart(),
     ]
 
 
@@ -1856,6 +1945,8 @@ MODULE_SLIPS = [
      "The heads stand side by side: (B, T, H, K)."),
     ("the mean of the heads", {"merge": _MeanOfHeads}, "The heads stand side by side."),
     ("one matrix for all three", {"project": _OneProjection}, "Each has a matrix of its own."),
+    ("keys projected with w_q", {"project": _KeysByQueries}, "The keys' matrix is w_k."),
+    ("values projected with w_k", {"project": _ValuesByKeys}, "The values' matrix is w_v."),
     ("w_o forgotten", {"forward": _NoOutput}, "The heads, side by side, go through w_o."),
 ]  # fmt: skip
 MODULE_BUT = [
@@ -1963,10 +2054,11 @@ MODULE_MISTAKES = mistakes(
      "when a hidden score towers over the rest. Hide the scores first, and turn to exponentials "
      "then."),
     ("the mask after the exponentials, or after the highest of all was subtracted, then shares, "
-     "and zeros where nothing is left",
+     "and zeros where nothing is left; or -100, or the like, added, and struck out",
      _SharesAgainGuarded,
-     "On paper this is right. In floating point it fails when a hidden score towers over the rest: "
-     "next to it, what may be seen is rounded to 0. Hide the scores first."),
+     "On paper shares of what is left are right. In floating point they fail when a hidden score "
+     "towers over the rest: next to it, what may be seen is rounded to 0. Hide the scores first, "
+     "and with minus infinity."),
     ("the mask after the softmax", _MaskAfter,
      "What is hidden had its share before it was struck out, so that the rest sums to less than "
      "one. Hide the scores before the softmax."),
@@ -1982,8 +2074,8 @@ MODULE_MISTAKES = mistakes(
      "infinity in with masked_fill or where, not by adding, and make the empty rows zero in the "
      "weights, right after the softmax, not later."),
     ("equal shares where there is nothing to look at", _Finite,
-     "A query with nothing to look at has equal scores, and attends to all that is hidden. It "
-     "should get zeros."),
+     "A query with nothing to look at attends to all that is hidden, and should get zeros. (Where "
+     "all keys are hidden by the same large negative number, they get equal weights.)"),
     ("the softmax over the queries", _OverQueries,
      "Each query shares its attention among the keys: the softmax runs over the last axis."),
     ("the softmax over the queries, with NaN in hidden columns", _OverQueriesPlain,
@@ -2040,6 +2132,17 @@ MODULE_MISTAKES = mistakes(
     ("-300 in place of minus infinity, and the mask once more after the softmax", _LowestStruck,
      "Scores may be as low as -300 themselves: next to those, what is hidden takes a share. Take "
      "minus infinity."),
+    ("-200 in place of minus infinity, and the mask once more after the softmax",
+     _changed_module(share=lambda self, scores, mask: scores.masked_fill(
+         ~mask, -200.0).softmax(-1) * mask),
+     "Scores may be as low as -300 themselves: next to those, what is hidden takes nearly all. "
+     "Take minus infinity."),
+    *((f"-{n} added in place of minus infinity, and the mask once more after the softmax",
+       _changed_module(share=lambda self, scores, mask, n=n: (
+           scores - n * ~mask).softmax(-1) * mask),
+       "Scores may be 600 apart: what is hidden takes its share, and then it is struck out. Take "
+       "minus infinity.")
+      for n in (300, 500)),
     ("-100, or the like, in place of minus infinity, and zeros for who sees nothing", _LowNoEmpty,
      "Scores may be as low as -300 themselves: then what is hidden takes its share. Take minus "
      "infinity."),
@@ -2097,10 +2200,22 @@ MODULE_MISTAKES = mistakes(
         )
     ),
     *(
-        (f"-{n} added in place of minus infinity", _adding(n),
+        (f"-{n}, or the like, added in place of minus infinity", _adding(n),
          "What is added is finite: a query that may attend to nothing then looks at the hidden "
-         "keys, and should find zeros." + " And scores may be 300 apart." * (n < 1000))
-        for n in (100, 1000, 10000)
+         "keys, and should find zeros." + " And scores may be 600 apart." * (n < 1000))
+        for n in (100, 300, 500, 10000)
+    ),
+    *(
+        (f"-{n}, or the like, added in place of minus infinity", _adding(n),
+         "What is added is finite: a query that may attend to nothing then looks at the hidden "
+         "keys, and should find zeros. (It has few digits left, besides, for the scores that it is "
+         "added to.)")
+        for n in (100000, 1000000)
+    ),
+    *(
+        (name, _changed_module(share=lambda self, scores, mask, opened=opened: scores.masked_fill(
+            ~(mask | ~mask.any(-1, keepdim=True) & opened(scores)), -math.inf).softmax(-1)), why)
+        for name, opened, why in OPENED
     ),
 )  # fmt: skip
 
@@ -2179,7 +2294,9 @@ def decoder_cases() -> list[tuple]:
     ]
     drawn[0][0][0, 0, 3, 1] = 0.0  # a score, like any other
     lowest = torch.rand(1, 1, 3, 3, generator=draw) - 1000.0  # as low as scores may be
-    return [*drawn, (lowest, small, 7)]
+    apart = torch.full((1, 1, 3, 3), 999.0)  # as far apart as they may be
+    apart[..., 0] = -999.0
+    return [*drawn, (lowest, small, 7), (apart, small, 7)]
 
 
 DECODER_FAULTS = {
@@ -2309,20 +2426,38 @@ DECODER_MISTAKES = mistakes(
         + torch.eye(tokens.shape[1])
         * ~(tokens != pad).cumsum(1).bool()[:, None, :, None]),
      "A query that may attend to nothing gets zeros, itself included."),
-    *((f"{-low} in place of minus infinity, and struck out afterwards",
+    *((f"{-low:g}, or the like, in place of minus infinity, and struck out afterwards",
        lambda scores, tokens, pad, low=low: (lambda mask: (
            scores.masked_fill(~mask, -low).softmax(-1) * mask
        ))((tokens != pad)[:, None, None, :] & _square(tokens.shape[1]).tril()),
        "Scores may be as low as -1,000, and then what is hidden takes its share. Only minus "
        "infinity is below all of them.")
       for low in (500.0, 1000.0)),
-    *((f"{-low} in place of minus infinity",
+    *((f"{-low:g}, or the like, in place of minus infinity",
        lambda scores, tokens, pad, low=low: scores.masked_fill(
            ~((tokens != pad)[:, None, None, :] & _square(tokens.shape[1]).tril()), -low
        ).softmax(-1),
        "Scores may be as low as -1,000, and then what is hidden takes its share; a row with "
        "nothing to look at should get zeros. Only minus infinity is below all scores.")
       for low in (10.0, 100.0, 1000.0)),
+    *((f"-{n}, or the like, added in place of minus infinity{how}",
+       lambda scores, tokens, pad, n=n, struck=struck: (
+           scores - n * ~_seen(tokens, pad)
+       ).softmax(-1) * (_seen(tokens, pad) | ~torch.tensor(struck)),
+       "What is added is finite, and scores may be 2,000 apart: what is hidden keeps a share, or "
+       f"all.{more}")
+      for how, struck, more in (
+          ("", False, " And a row with nothing to look at should get zeros."),
+          (", and struck out afterwards", True, ""))
+      for n in (100, 1000)),
+    ("-1000000000 added in place of minus infinity",
+     lambda scores, tokens, pad: (scores - 1e9 * ~_seen(tokens, pad)).softmax(-1),
+     "What is added is finite: a row with nothing to look at shares among all that is hidden, and "
+     "should get zeros."),
+    *((name, lambda scores, tokens, pad, opened=opened: scores.masked_fill(
+        ~((s := _seen(tokens, pad)) | ~s.any(-1, keepdim=True) & opened(scores)), -math.inf
+      ).softmax(-1), why)
+      for name, opened, why in OPENED[:2]),
     *combined(_decoder, DECODER_SLIPS, but=DECODER_BUT),
     ("ids below the padding's hidden as well", _decoder(along="above"),
      "Only the id `pad` itself is padding, and it may be any: compare with `!=`."),

@@ -374,6 +374,20 @@ PLACES_MISTAKES = mistakes(
      "These are the rows without their noise. Where in the table do they stand?"),
     ("the axes exchanged", _nearest(read=lambda products: products.argmax(0)),
      "For each of the N rows, the best of 1,000 positions: the maximum runs over the positions."),
+    *((f"the axes exchanged, and {words}", wrong,
+       "For each of the N rows, the best of 1,000 positions: the search runs over the positions, "
+       "and gives N of them. There is nothing to cut off.")
+      for words, wrong in (
+          ("the first of what came", _nearest(read=lambda products: (
+              products.argmax(0)[: len(products)]))),
+          ("the first of the nearest", lambda rows: torch.cdist(
+              rows.double(), sinusoids(1000, rows.shape[1]).double()).argmin(0)[: len(rows)]),
+          ("the last of what came", _nearest(read=lambda products: (
+              products.argmax(0)[-len(products) :]))))),
+    ("the largest product of each position, and not where it stands",
+     _nearest(read=lambda products: products.amax(0)),
+     "That is how alike the nearest of the rows is. For each of the N rows, the place of the best "
+     "of 1,000 positions is asked for."),
     ("all products", _nearest(read=lambda products: products),
      "Which of the products in each row is the greatest?"),
     ("one position for all", lambda rows: places_of(rows.mean(0, keepdim=True)).expand(len(rows)),
@@ -394,8 +408,8 @@ PLACES_MISTAKES = mistakes(
          "The slowest hand is not round in 999 positions. But from one to the next it moves far "
          "less than the noise.")
         for words, of in (
-            ("from 0 to 999", _one_hand(-1)),
-            ("its angle from -pi to pi, from 0 to 999", _signed_hand(-1)),
+            ("positions above 999 made 999", _one_hand(-1)),
+            ("positions below 0 made 0", _signed_hand(-1)),
         )
     ),
     ("the second half of the entries looked up in the table",
@@ -1522,7 +1536,7 @@ def _compared_mistakes() -> list[tuple[str, list[str], str]]:
     rows = []
     for said in itertools.product(("equal", "greater", "smaller"), repeat=4):
         wrong = [
-            (f"the {place} not {word}", why[word])
+            (f'"{word}" for the {place}', why[word])
             for (place, (right, why)), word in zip(COMPARED.items(), said, strict=True)
             if word != right
         ]

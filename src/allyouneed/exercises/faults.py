@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable
 from itertools import combinations
 from typing import Any
 
+import torch
+
 Row = tuple[str, Any, str]  # name, what is computed, why it is wrong
 
 
@@ -33,3 +35,19 @@ def still_there(faults: dict[str, str], faulty: Callable[[tuple], Any]) -> list[
         why = " ".join(faults[name] for name in left)
         rows.append((f"{start}: {'; '.join(left)}", faulty(left), why))
     return rows
+
+
+# What a query sees that may attend to nothing, if its row is opened: which keys, of the scores.
+OPENED = (
+    ("empty rows opened to all keys, or a large finite number added in place of minus infinity",
+     lambda s: torch.ones(s.shape[-2:]).bool(),
+     "A query that may attend to nothing then looks at the hidden keys, by their scores as they "
+     "are, and should find zeros. What is opened against NaN, or hidden by a finite number, has to "
+     "be closed again, in the weights."),
+    ("empty rows opened to the first key", lambda s: torch.arange(s.shape[-1]) == 0,
+     "A query that may attend to nothing then finds the first value, and should find zeros. What "
+     "is opened against NaN has to be closed again, in the weights."),
+    ("empty rows opened to the query's own place", lambda s: torch.eye(*s.shape[-2:]).bool(),
+     "A query that may attend to nothing then finds the value at its own place, and should find "
+     "zeros. What is opened against NaN has to be closed again, in the weights."),
+)  # fmt: skip
