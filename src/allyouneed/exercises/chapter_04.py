@@ -1268,7 +1268,8 @@ BATCH_MISTAKES = mistakes(
      "Two are mended. But a reshape does not transpose: it cuts the same row of numbers anew, so "
      "that a column holds pieces of several words."),
     ("the softmax still over the words that ask", lambda x: _batch(x, True, True, False),
-     "Two are mended. But here the columns sum to one: the softmax must run over the last axis."),
+     "Two are mended. But here the columns sum to one: the softmax must run over the last axis, and "
+     "its weights must not be transposed behind it."),
     ("only the softmax mended", lambda x: _batch(x, False, False, True),
      "Rows sum to one now. But are the columns of `keys` words? And whose words are they?"),
     ("only the transpose mended", lambda x: _batch(x, False, True, False),
@@ -1666,10 +1667,10 @@ APART_MISTAKES = mistakes(
         layer(_SOME[:, :1]), torch.cat([layer(s[None, :1]) for s in _SOME]), atol=1e-4),
      "A single word gets all the attention of its sentence, however the weights are made. Take "
      "sentences of several words."),
-    ("only the first sentence alone", lambda layer: torch.allclose(
+    ("only the first sentence alone, or only the last one changed", lambda layer: torch.allclose(
         layer(_SOME)[0], layer(_SOME[:1])[0], atol=1e-4),
-     "Some layers leave the first sentence as it is and mix the others with it: look at all of "
-     "them."),
+     "Some layers mix earlier sentences into later ones and leave the first as it is: change each "
+     "of them in turn, the first too, and look at all the others."),
 )  # fmt: skip
 
 # 4.9 the distance as a dot product

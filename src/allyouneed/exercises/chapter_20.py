@@ -2340,8 +2340,8 @@ def _exchanged(q: Tensor, k: Tensor, v: Tensor, kept_k: Tensor, kept_v: Tensor) 
     return _attend(_at(q, S), values, keys)[:, 0]
 
 
-A_LITTLE_MORE = moved(newest, 0.1)
-A_LITTLE_LESS = "what is right, and 0.1 less", lambda *case: newest(*case) - 0.1
+A_LITTLE_MORE = moved(newest, 0.05)
+A_LITTLE_LESS = "what is right, and 0.05 less", lambda *case: newest(*case) - 0.05
 STEPS: dict[str, Step] = {
     "right": newest,
     "right, the newest in front": lambda q, k, v, kept_k, kept_v: _attend(
@@ -2391,7 +2391,7 @@ STEPS: dict[str, Step] = {
 }  # fmt: skip
 MISSED_STEPS = {
     A_LITTLE_MORE[0]:
-        "0.1 is far above rounding, which is a millionth here: is the tolerance too wide? Near "
+        "0.05 is far above rounding, which is a millionth here: is the tolerance too wide? Near "
         "1e-5 is wide enough. Or are the numbers not compared one by one?",
     A_LITTLE_LESS[0]:
         "Compare all numbers with what is right. Is a difference below zero taken for a small one? "
