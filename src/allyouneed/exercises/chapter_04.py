@@ -1268,8 +1268,8 @@ BATCH_MISTAKES = mistakes(
      "Two are mended. But a reshape does not transpose: it cuts the same row of numbers anew, so "
      "that a column holds pieces of several words."),
     ("the softmax still over the words that ask", lambda x: _batch(x, True, True, False),
-     "Two are mended. But here the columns sum to one: the softmax must run over the last axis, and "
-     "its weights must not be transposed behind it."),
+     "Two are mended. But here the columns sum to one: the softmax must run over the last axis, "
+     "and its weights must not be transposed behind it."),
     ("only the softmax mended", lambda x: _batch(x, False, False, True),
      "Rows sum to one now. But are the columns of `keys` words? And whose words are they?"),
     ("only the transpose mended", lambda x: _batch(x, False, True, False),
