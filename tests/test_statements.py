@@ -141,3 +141,13 @@ def test_a_printed_example_is_a_case(exercise: Exercise, example: Example):
     if example.printed is not None and not exercise.probe:
         out = exercise.output(exercise.reference, case)
         assert equal(out, example.printed), f"{example}, but it is {out}"
+
+
+def test_what_a_check_printed_has_the_titles_of_today():
+    """A renamed exercise whose notebook was not run again would fail only when all of it runs."""
+    titles = {e.number: e.title for c in chapters() for e in exercises(c)}
+    said = re.compile(r'"Exercise (\d+\.\d+) \((.+?)\): (?:correct|not )')
+    files = sorted((ROOT / "notebooks").glob("*.ipynb"))
+    found = [pair for file in files for pair in said.findall(file.read_text(encoding="utf-8"))]
+    assert len(found) > 300
+    assert [pair for pair in found if titles[pair[0]] != pair[1]] == []
