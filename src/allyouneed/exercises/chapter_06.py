@@ -640,6 +640,12 @@ ATTENTION_MISTAKES = mistakes(
      SUMS_TO_ONE + " Axis 0 is that of the sentences."),
     ("the softmax over the whole table", _over_all,
      "All queries of a head together sum to one. Each of them should."),
+    *((f"one sum for {what}",
+       lambda q, k, v, axes=axes: (e := (_raw(q, k) / q.shape[-1] ** 0.5).exp())
+       / e.sum(axes, keepdim=True) @ v,
+       "The exponentials of a query are divided by the sum of its own row: "
+       "`sum(-1, keepdim=True)`.")
+      for what, axes in (("the whole batch", (0, 1, 2, 3)), ("all heads together", (1, 2, 3)))),
     ("queries and keys exchanged", lambda q, k, v: scaled_attention(k, q, v),
      "Rows are queries and columns are keys. Here the keys ask, which does not even fit when there "
      "are more keys than queries."),

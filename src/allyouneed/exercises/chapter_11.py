@@ -3135,6 +3135,7 @@ class Spent(dict):
     sizes: tuple[int, int, int, int]
 
 
+LAYERS = "2 to 12 layers"
 NAMES = ("d_model", "d_ff", "n_heads", "n_layers")
 
 
@@ -3161,7 +3162,7 @@ def properties(
         "at least nine tenths of it": total >= 0.9 * budget,
         "heads of width 64": d_model == 64 * n_heads,
         "d_ff is four times d_model": d_ff == 4 * d_model,
-        "2 to 12 layers": 2 <= n_layers <= 12,
+        LAYERS: 2 <= n_layers <= 12,
     })  # fmt: skip
     found.sizes = d_model, d_ff, n_heads, n_layers
     return found
@@ -3193,12 +3194,22 @@ def _how_spent(
         return "the same machine for every budget", "Search anew for each: `budget` is handed over."
     if len(given) > 1 and all(
         one.sizes[3] % 2 == 0
-        and all(properties(budget, *one.sizes[:3], one.sizes[3] // 2).values())
+        and all(
+            fine or name == LAYERS
+            for name, fine in properties(budget, *one.sizes[:3], one.sizes[3] // 2).items()
+        )
         for budget, one in given
     ):
         return (
             "the layers of both stacks counted together",
             "`n_layers` is the number of layers in each stack.",
+        )
+    if len(given) > 1 and all(
+        all(properties(budget, *one.sizes[:2], *one.sizes[:1:-1]).values()) for budget, one in given
+    ):
+        return (
+            "heads and layers exchanged",
+            "The order is d_model, d_ff, n_heads, n_layers.",
         )
     fit = [
         (name, why)
@@ -3236,8 +3247,8 @@ BUDGET_MISTAKES = mistakes(
      "budgets, and too small for the last."),
     ("over each budget, as when parameters are left out of the count",
      _best(size=lambda *sizes: _size(*sizes) - VOCABULARY * sizes[0]),
-     "At most `budget`. Count the embedding, 8,000 times d_model, and the decoder's "
-     "layers, each of which is larger than the encoder's."),
+     "At most `budget`. Count the embedding, 8,000 times d_model, and the layers of both stacks: "
+     "each has n_layers, and the decoder's are larger than the encoder's."),
     ("the embedding counted twice",
      _best(size=lambda *sizes: _size(*sizes) + VOCABULARY * sizes[0]),
      "One matrix serves source, target and logits: it is paid for once."),

@@ -223,6 +223,11 @@ def _mean_length(lengths: list[int]) -> tuple[float, float]:
     return len(lengths) / sum(lengths), even_scores(lengths)[1]
 
 
+def _mean_length_asked(lengths: list[int]) -> tuple[float, float]:
+    asked = [n for n in lengths if n > 1]
+    return len(asked) / sum(asked), even_scores(lengths)[1]
+
+
 def _last_not_asked(lengths: list[int]) -> tuple[float, float]:
     asked = [(t, n) for n in lengths for t in range(2, n)]
     count = max(1, len(asked))
@@ -280,6 +285,9 @@ EVEN_MISTAKES = mistakes(
     ("one over the mean length, or the first queries counted in the encoder", _mean_length,
      "Each query has one over the length of its own sentence. The first of each sentence does not "
      "count; with it, the mean over all queries is one over the mean length."),
+    ("one over the mean length of the sentences that have two words", _mean_length_asked,
+     "The encoder's score is a mean of 1/n, not one over the mean of n; and it is taken over the "
+     "queries, of which a long sentence has more."),
     ("the first query counted, with nothing",
      _even(lambda t, n: (t > 0) / n, lambda t, n: (t > 0) / (t + 1), first=0),
      "The first token has none before it. In (15.1) its query does not count, not even as 0."),

@@ -2002,6 +2002,7 @@ def _one_pass(
     early: bool = False,
     mean: bool = False,
     row: bool = False,
+    new_fades: bool = False,
 ) -> Any:
     """The pass, right by default; each argument makes one mistake."""
 
@@ -2032,8 +2033,11 @@ def _one_pass(
                 total = total + 1
             else:
                 terms = weights.sum() if pooled else weights.sum(1, keepdim=not row)
+                more = weights @ v[s : s + tile]
+                if new_fades:
+                    terms, more = fade * terms, fade * more
                 total = (fade if fade_l else 1) * total * (newest != "l") + terms
-                out = (fade if fade_o else 1) * out * (newest != "o") + weights @ v[s : s + tile]
+                out = (fade if fade_o else 1) * out * (newest != "o") + more
             m = m if forgets else new
             out = out / total if early else out
         return out / total if divided else out
@@ -2252,6 +2256,9 @@ PASS_MISTAKES = mistakes(
      "The root is a power, `** 0.5`; `* 0.5` is a half."),
     ("no softmax", lambda q, k, v, tile: (q @ k.T / k.shape[1] ** 0.5) @ v,
      "The weights are the softmax of the scores."),
+    ("what is new is scaled, too", _one_pass(new_fades=True),
+     "Only the old sums had another maximum subtracted: `l = fade * l + weights.sum()`, without "
+     "brackets around both, and o likewise."),
     ("the sum of the last tile alone", _one_pass(newest="l"),
      "l keeps what it has, scaled, and the new terms are added."),
     ("the output of the last tile alone", _one_pass(newest="o"),
