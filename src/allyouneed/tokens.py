@@ -1,4 +1,4 @@
-"""Sentences become ids by byte-pair encoding, and pairs of them padded batches."""
+"""Byte-pair encoding turns sentences into ids, and padding makes batches of them."""
 
 # Made from notebooks/01_tokens.ipynb by `make export`: edit the notebook, not this file.
 # fmt: off
