@@ -635,7 +635,7 @@ FAMILIES = [  # one of each, which stands in no bank
         lambda: (4, 1_000, 12),
         "hours and price: too slow, and too dear; most of each update is launching",
     ),
-    ("19.9", lambda: (8, 16_000, 8), "price: too dear"),
+    ("19.9", lambda: (8, 16_000, 4), "price: too dear"),
     (
         "20.9",
         lambda K, n, match: find("20.9").reference(K, n, match)[::-1],

@@ -95,6 +95,7 @@ def ring_all_reduce(
     pieces = [list(v.clone().tensor_split(n)) for v in vectors]
     sent = [0] * n
     for step in range(2 * (n - 1)):
+        # process i passes on what it got in the step before: piece i - step
         on_the_way = [((i - step) % n, pieces[i][(i - step) % n]) for i in range(n)]
         for i, (number, piece) in enumerate(on_the_way):
             sent[i] += piece.numel() * piece.element_size()
@@ -221,11 +222,17 @@ def update_seconds(
     host = update_launches(config, parts) * device.launch + tokens / n / loading
     rounds = 1.5 if sharded else 1
     send = 4 * rounds * (P - last), 4 * rounds * last
-    rest, end = (all_reduce_seconds(size, device, n) for size in send)
+    rest, end, at_end = (
+        all_reduce_seconds(size, device, n) for size in (*send, sum(send))
+    )
+    # each bucket has its own delays, and the first is counted already
+    rest += (-(-send[0] // 25e6) - 1) * all_reduce_seconds(0, device, n)
     backward = 2 / 3 * products / parts, 50 * config.n_layers * device.launch
     others = max(compute - backward[0], host - backward[1])
-    exposed = end + max(0.0, others + rest - max(compute, host))
-    return compute, host, rest + end, exposed, max(compute, host) + exposed
+    beside = end + max(0.0, others + rest - max(compute, host))
+    exposed = min(beside, at_end)
+    talk = rest + end if beside <= at_end else at_end
+    return compute, host, talk, exposed, max(compute, host) + exposed
 
 
 @dataclass(frozen=True)

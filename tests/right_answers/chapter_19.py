@@ -204,7 +204,7 @@ RIGHT = {
     "19.8": [interval_search, interval_short, interval_tensor],
     "19.9": [
         lambda: {"n": 8, "tokens": 5_000, "parts": 1},
-        lambda: (8, 12_500, 4),
+        lambda: (8, 10_000, 2),
         lambda: {"parts": 2, "tokens": 8_000, "n": 7},
     ],
 }

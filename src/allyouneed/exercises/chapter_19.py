@@ -2220,8 +2220,8 @@ ONE_CHANGE = {
     "these tokens a plan in one machine, n at most 8, holds.",
     OF_ONE: "`tokens` are those of all GPUs together. Are yours the share of one? n times as many, "
     "in parts that fit, would hold.",
-    FEWER: "`n` and `tokens` can stay: each part launches everything anew, and a GPU that waits "
-    "for its host is paid for as well.",
+    FEWER: "`n` and `tokens` can stay: each part launches everything anew, what is sent hides "
+    "behind the last part alone, and a GPU that waits is paid for as well.",
     MORE: "`n` and `tokens` can stay: of each part less is held for the backward pass.",
     SENDING: "For more than half of each update nothing is done but sending: between machines the "
     "wires are slow, and GPUs that wait are paid for. Stay in one machine of eight, and then look "
@@ -2274,7 +2274,7 @@ PLAN_MISTAKES = mistakes(
     ("price: too dear", _plan(8, 16_000, 3),
      "Memory and time are right. A large batch reads more tokens in all, and GPUs that wait for "
      "their hosts or for each other are paid for as well."),
-    ("price: too dear by its batch alone", _plan(8, 22_000, 6),
+    ("price: too dear by its batch alone", _plan(8, 22_000, 4),
      f"Memory and time are right. {ALONE}"),
     ("memory and hours: does not fit, and too slow", _plan(1, 12_500, 2),
      "More GPUs help both: each holds and computes a smaller share."),

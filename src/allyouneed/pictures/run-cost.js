@@ -42,9 +42,11 @@ function update(d, layers, tokens, n, device, { vocabulary, length, utilisation,
   const host = (94 + 89 * layers) * device.launch + tokens / n / loading;
   const others = Math.max(compute - 2 / 3 * products, host - 50 * layers * device.launch);
   const last = vocabulary * d;
-  const rest = allReduce(4 * (P - last), device, n);
-  const exposed = allReduce(4 * last, device, n) +
+  const further = Math.ceil(4 * (P - last) / 25e6) - 1; // buckets, each with its own delays
+  const rest = allReduce(4 * (P - last), device, n) + further * allReduce(0, device, n);
+  const beside = allReduce(4 * last, device, n) +
     Math.max(0, others + rest - Math.max(compute, host));
+  const exposed = Math.min(beside, allReduce(4 * P, device, n)); // or all at the end
   return { compute, host, exposed, step: Math.max(compute, host) + exposed };
 }
 
