@@ -1,13 +1,17 @@
 // What a change of one part gains: the reader's guess beside what three seeds have measured.
-// data: changes [{name, before, after, gains}], in nats; spread, how far the gains of one lie apart;
-// lowest and highest, where the axis ends.
+// data: changes [{name, before, after, gains}], in nats; lowest and highest, where the axis ends.
 
 const AXIS = { width: 620, height: 112, left: 20, right: 20, y: 52 };
 
-/** "gains", "loses" or "luck": whether all seeds lie beyond the spread on one side. */
-function verdict(gains, spread) {
-  if (gains.every((gain) => gain > spread)) return "gains";
-  return gains.every((gain) => gain < -spread) ? "loses" : "luck";
+/** How far the gains of one change lie apart. */
+function apart(gains) {
+  return Math.max(...gains) - Math.min(...gains);
+}
+
+/** "gains", "loses" or "luck": whether each seed's gain is larger than they lie apart. */
+function verdict(gains) {
+  if (gains.every((gain) => gain > apart(gains))) return "gains";
+  return gains.every((gain) => gain < -apart(gains)) ? "loses" : "luck";
 }
 
 /** A gain with its sign. */
@@ -15,7 +19,7 @@ function signed(x, digits = 3) {
   return (x > 0 ? "+" : "") + show(x, digits);
 }
 
-function draw(stage, { changes, spread, lowest, highest }) {
+function draw(stage, { changes, lowest, highest }) {
   let [chosen, guess, shown] = [0, 0.1, false];
   const { width, height, left, right, y } = AXIS;
   const x = (gain) => left + (width - left - right) * (gain - lowest) / (highest - lowest);
@@ -24,8 +28,6 @@ function draw(stage, { changes, spread, lowest, highest }) {
   const points = make("svg:g", {});
   const ring = make("svg:circle", { r: 9, cy: y, class: "knob guess" });
   svg.append(
-    make("svg:rect", { x: x(-spread), width: x(spread) - x(-spread), y: y - 26, height: 52,
-      class: "band" }),
     make("svg:line", { x1: left, x2: width - right, y1: y, y2: y, class: "axis" }),
     ...marks.map((mark) => label(x(mark), y + 48, signed(mark, 1), "soft middle")),
     points, ring);
@@ -39,14 +41,15 @@ function draw(stage, { changes, spread, lowest, highest }) {
     set(ring, { cx: x(guess) });
     points.replaceChildren(...(shown ? gains : []).map((gain) =>
       make("svg:circle", { cx: x(gain), cy: y, r: 6, class: "seed" })));
-    const found = verdict(gains, spread);
+    const found = verdict(gains);
     const words = {
-      gains: "more than luck in every seed", loses: "a loss in every seed",
-      luck: `not to be told from luck, which is ${show(spread, 3)}`,
+      gains: "each a gain larger than that", loses: "each a loss larger than that",
+      luck: "three seeds do not decide",
     };
     stage.tell({ name, guess, shown, gains, verdict: found }, shown
       ? `${name}: you expect ${signed(guess, 2)} nats a letter; three seeds have ` +
-        `${gains.map((gain) => signed(gain)).join(", ")}: ${words[found]}.`
+        `${gains.map((gain) => signed(gain)).join(", ")}, ${show(apart(gains), 3)} apart: ` +
+        `${words[found]}.`
       : `${name}: what does it gain? You expect ${signed(guess, 2)} nats a letter.`);
   };
   stage.add(
