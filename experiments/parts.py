@@ -30,6 +30,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from itertools import accumulate, product
+from multiprocessing import Pool
 from typing import Any
 
 import torch
@@ -445,7 +446,14 @@ def taken_out(steps: int = 1200) -> None:
         replace(whole, variant="no residual", residual=False),
         replace(whole, variant="no feed-forward", feed_forward=False),
     ]
-    record("taken_out", compare(settings, steps, Gaps(), among=(3e-3, 1e-2, 3e-2)))
+    gaps = Gaps()
+    each = partial(compare, steps=steps, gaps=gaps, among=(3e-3, 1e-2, 3e-2))
+    with Pool(len(settings), torch.set_num_threads, (1,)) as pool:  # side by side
+        data, *others = pool.map(each, [[setting] for setting in settings])
+    for other in others:
+        data["sweep"] += other["sweep"]
+        data["runs"] += other["runs"]
+    record("taken_out", data)
 
 
 # What attention costs
