@@ -7,7 +7,7 @@
     python experiments/parts.py norms        # chapter 10: LayerNorm, BatchNorm, neither
     python experiments/parts.py no_norm      # chapter 10: without a norm, at high rates
     python experiments/parts.py warmup 1200  # chapter 10: post-norm and pre-norm, with and without
-    python experiments/parts.py taken_out    # chapter 10: without norm, residual or feed-forward
+    python experiments/parts.py taken_out    # chapter 10: without residuals, without feed-forward
 
 Each writes src/allyouneed/results/NAME.json. All but cost train one small encoder, built of the
 chapters' own parts, to fill gaps in English sentences. Every variant tries several rates with
@@ -435,21 +435,25 @@ def warmup(steps: int = STEPS) -> None:
     record("warmup", compare(settings, steps, Gaps(), rates=(1e-3, 3e-3)))
 
 
-def taken_out(steps: int = 1200) -> None:
-    """Six narrow pre-norm layers, and the same without the norm, the additions or the feed-forward
-    nets, each at the best of three rates. (`warmup` has post-norm.)
+def taken_out(steps: int = STEPS) -> None:
+    """Six narrow pre-norm layers without the additions or without the feed-forward nets, each at
+    the better of two rates, and the whole at rates as high as the highest of `no_norm`.
     """
-    whole = Setting("pre-norm", d_model=32, n_layers=6, norm_first=True)
-    settings = [
-        whole,
-        replace(whole, variant="no norm", norm="none"),
-        replace(whole, variant="no residual", residual=False),
-        replace(whole, variant="no feed-forward", feed_forward=False),
-    ]
+    whole = Setting("pre-norm", 32, n_layers=6, norm_first=True)
+    no_residual = replace(whole, variant="no residual", residual=False)
+    no_feed_forward = replace(whole, variant="no feed-forward", feed_forward=False)
     gaps = Gaps()
-    each = partial(compare, steps=steps, gaps=gaps, among=(3e-3, 1e-2, 3e-2))
-    with Pool(len(settings), torch.set_num_threads, (1,)) as pool:  # side by side
-        data, *others = pool.map(each, [[setting] for setting in settings])
+    with Pool(4, torch.set_num_threads, (1,)) as pool:  # side by side
+        todo = [
+            pool.apply_async(compare, ([setting], steps, gaps), rates)
+            for setting, rates in (
+                (no_residual, {"among": (4e-3, 1.6e-2)}),
+                (no_feed_forward, {"among": (4e-3, 1.6e-2)}),
+                (whole, {"rates": (3.2e-2,)}),
+                (whole, {"rates": (6.4e-2,)}),
+            )
+        ]
+        data, *others = (one.get() for one in todo)
     for other in others:
         data["sweep"] += other["sweep"]
         data["runs"] += other["runs"]
