@@ -7,6 +7,7 @@
     python experiments/parts.py norms        # chapter 10: LayerNorm, BatchNorm, neither
     python experiments/parts.py no_norm      # chapter 10: without a norm, at high rates
     python experiments/parts.py warmup 1200  # chapter 10: post-norm and pre-norm, with and without
+    python experiments/parts.py taken_out    # chapter 10: without residuals, without feed-forward
 
 Each writes src/allyouneed/results/NAME.json. All but cost train one small encoder, built of the
 chapters' own parts, to fill gaps in English sentences. Every variant tries several rates with
@@ -26,9 +27,10 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from itertools import accumulate, product
+from multiprocessing import Pool
 from typing import Any
 
 import torch
@@ -73,6 +75,8 @@ class Setting:
     norm: str = "LayerNorm"
     norm_first: bool = False
     warmup: int = WARMUP
+    residual: bool = True
+    feed_forward: bool = True
 
 
 # The task
@@ -186,9 +190,14 @@ class Encoder(nn.Module):
                     module.real = words != PAD
         x = self.positions(self.embedding(words) * math.sqrt(self.setting.d_model))
         for i, (attention, feed) in enumerate(zip(self.attentions, self.feeds, strict=True)):
-            x = self.residuals[2 * i](x, partial(attend, attention))
-            x = self.residuals[2 * i + 1](x, feed)
+            x = self.add(x, self.residuals[2 * i], partial(attend, attention))
+            if self.setting.feed_forward:
+                x = self.add(x, self.residuals[2 * i + 1], feed)
         return self.last_norm(x)[words == GAP] @ self.embedding.weight.T
+
+    def add(self, x: Tensor, residual: Residual, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
+        """What the sub-layer found, added to x; in its place, if the setting has no residual."""
+        return residual(x, sublayer) if self.setting.residual else sublayer(residual.norm(x))
 
 
 # Training and looking
@@ -271,15 +280,16 @@ def compare(
     steps: int,
     gaps: Gaps,
     rates: tuple[float, ...] = (),
+    among: tuple[float, ...] = (),
     after: Callable[[Encoder, Gaps], dict[str, Any]] = lambda model, gaps: {},
 ) -> dict[str, Any]:
-    """Train every setting with each seed, at all of `rates` or else at its best."""
+    """Train every setting with each seed, at all of `rates` or else at its best (`among` some)."""
     runs, sweep = [], []
     for setting in settings:
         if rates:
             done = [train(gaps, setting, rate, seed, steps) for rate in rates for seed in SEEDS]
         else:
-            first = at_best_rate(gaps, setting, steps, sweep)
+            first = at_best_rate(gaps, setting, steps, sweep, among)
             rate = first[0]["rate"]
             done = [first, *(train(gaps, setting, rate, seed, steps) for seed in SEEDS[1:])]
         runs += [run | after(model, gaps) for run, model in done]
@@ -303,15 +313,20 @@ def compare(
 
 
 def at_best_rate(
-    gaps: Gaps, setting: Setting, steps: int, sweep: list[dict[str, Any]]
+    gaps: Gaps,
+    setting: Setting,
+    steps: int,
+    sweep: list[dict[str, Any]],
+    among: tuple[float, ...] = (),
 ) -> tuple[dict, Encoder]:
     """The training with the first seed at the rate that ends with the lowest held-out loss.
 
-    As long as the best is the lowest or the highest tried, half or twice of it is tried besides.
+    As long as the best is the lowest or the highest tried, half or twice of it is tried besides;
+    not so if the rates to choose `among` are given.
     """
     tried: dict[float, tuple[dict, Encoder]] = {}
     losses: dict[float, float] = {}
-    todo = list(RATES)
+    todo = list(among or RATES)
     while todo:
         rate = todo.pop()
         tried[rate] = train(gaps, setting, rate, SEEDS[0], steps)
@@ -320,7 +335,7 @@ def at_best_rate(
         sizes = {"n_heads": setting.n_heads, "n_layers": setting.n_layers}
         sweep.append({"variant": setting.variant, **sizes, "rate": rate, "loss": loss})
         best = min(losses, key=losses.__getitem__)
-        if not todo and best in (min(losses), max(losses)) and len(losses) < 6:
+        if not among and not todo and best in (min(losses), max(losses)) and len(losses) < 6:
             todo = [best / 2 if best == min(losses) else best * 2]
     return tried[best]
 
@@ -420,6 +435,31 @@ def warmup(steps: int = STEPS) -> None:
     record("warmup", compare(settings, steps, Gaps(), rates=(1e-3, 3e-3)))
 
 
+def taken_out(steps: int = STEPS) -> None:
+    """Six narrow pre-norm layers without the additions or without the feed-forward nets, each at
+    the better of two rates, and the whole at rates as high as the highest of `no_norm`.
+    """
+    whole = Setting("pre-norm", 32, n_layers=6, norm_first=True)
+    no_residual = replace(whole, variant="no residual", residual=False)
+    no_feed_forward = replace(whole, variant="no feed-forward", feed_forward=False)
+    gaps = Gaps()
+    with Pool(4, torch.set_num_threads, (1,)) as pool:  # side by side
+        todo = [
+            pool.apply_async(compare, ([setting], steps, gaps), rates)
+            for setting, rates in (
+                (no_residual, {"among": (4e-3, 1.6e-2)}),
+                (no_feed_forward, {"among": (4e-3, 1.6e-2)}),
+                (whole, {"rates": (3.2e-2,)}),
+                (whole, {"rates": (6.4e-2,)}),
+            )
+        ]
+        data, *others = (one.get() for one in todo)
+    for other in others:
+        data["sweep"] += other["sweep"]
+        data["runs"] += other["runs"]
+    record("taken_out", data)
+
+
 # What attention costs
 
 
@@ -479,5 +519,5 @@ def cost(repeats: int = 11, d_k: int = 64) -> None:
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
-    experiments = (scale, heads, positions, norms, no_norm, warmup, cost)
+    experiments = (scale, heads, positions, norms, no_norm, warmup, taken_out, cost)
     {one.__name__: one for one in experiments}[sys.argv[1]](*map(int, sys.argv[2:]))
