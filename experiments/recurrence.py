@@ -3,11 +3,14 @@
 python experiments/recurrence.py recall       accuracy and training steps against distance
 python experiments/recurrence.py bottleneck   repeating a sequence through one fixed vector
 python experiments/recurrence.py longer       the largest state, with four times the training
+python experiments/recurrence.py waiting      reading step by step and at once: seconds
 """
 
 from __future__ import annotations
 
 import sys
+import time
+from collections.abc import Callable
 from multiprocessing import Pool
 
 import torch
@@ -15,7 +18,7 @@ from record import record
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from allyouneed.recurrent import recall_batch
+from allyouneed.recurrent import RNN, recall_batch
 
 # ---- recall: the first symbol, asked for at the end ----
 
@@ -200,6 +203,41 @@ def longer(seeds: int = 3) -> None:
     record("recurrence_longer", data)
 
 
+# ---- waiting: a step for each word, or one product for all ----
+
+WIDE = 512
+
+
+def shortest(work: Callable[[], object]) -> float:
+    """The least milliseconds of thirty calls on one core, after one that warms up; what other
+    processes take of the core is not counted."""
+    times = []
+    for _ in range(31):
+        began = time.process_time()
+        work()
+        times.append(1e3 * (time.process_time() - began))
+    return min(times[1:])
+
+
+@torch.no_grad()
+def waiting() -> None:
+    """Milliseconds of one sentence, and of one out of 32 that are read together."""
+    ours, theirs = RNN(WIDE, WIDE), nn.RNN(WIDE, WIDE, batch_first=True)
+    weight, rows = torch.randn(WIDE, 2 * WIDE), []  # as many multiplications as W and U
+    for sentences, words in ((1, 8), (1, 64), (32, 64), (1, 512)):
+        x = torch.randn(sentences, words, WIDE)
+        calls = {
+            "our RNN": lambda x=x: ours(x),
+            "nn.RNN": lambda x=x: theirs(x),
+            "one product": lambda x=x: x @ weight,
+        }
+        times = {name: round(shortest(call) / sentences, 3) for name, call in calls.items()}
+        rows.append({"sentences": sentences, "words": words, **times})
+        print(rows[-1], flush=True)
+    record("recurrence_waiting", {"unit": "milliseconds per sentence", "width": WIDE, "rows": rows})
+
+
 if __name__ == "__main__":
     torch.set_num_threads(1)
-    {"recall": recall, "bottleneck": bottleneck, "longer": longer}[sys.argv[1]]()
+    runs = {"recall": recall, "bottleneck": bottleneck, "longer": longer, "waiting": waiting}
+    runs[sys.argv[1]]()
