@@ -2214,6 +2214,7 @@ def by_the_batch(steps: float, tokens: int) -> str:
 
 TWO_MACHINES, OF_ONE = "more than one machine", "n times the tokens would do"
 FEWER, MORE = "fewer parts would do", "more parts would do"
+BATCH_TOO = "and most of each update is sending"
 SENDING, LAUNCHING = "most of each update is sending", "most of each update is launching"
 ONE_CHANGE = {
     TWO_MACHINES: "Between machines the wires set the pace, and GPUs that wait are paid for: with "
@@ -2226,6 +2227,9 @@ ONE_CHANGE = {
     SENDING: "For more than half of each update nothing is done but sending: between machines the "
     "wires are slow, and GPUs that wait are paid for. Stay in one machine of eight, and then look "
     "for `tokens` and `parts`.",
+    BATCH_TOO: f"{ALONE} And for more than half of each update nothing is done but sending: between "
+    "machines the wires are slow, and GPUs that wait are paid for. Stay in one machine, n at most "
+    "8: there a smaller batch, in as few parts as fit, needs less time, too.",
     LAUNCHING: "The GPUs wait for their hosts, longer than they compute: each part launches "
     "everything anew, however small it is. With more tokens in a part a GPU has more to do.",
 }
@@ -2245,9 +2249,11 @@ def one_change(n: int, tokens: int, parts: int) -> str:
     if n > 1 and held(n, n * tokens):
         return OF_ONE
     run, (_, *lost) = of_run(n, tokens, parts), of_plan(n, tokens, parts)
-    if lost == ["in time", "paid"] or lost[1].endswith("as well"):
-        return ""  # the batch comes first
     sending = n > 8 and 2 * run.exposed > run.step
+    if lost[1].endswith("as well"):  # the batch comes first
+        return BATCH_TOO if sending else ""
+    if lost == ["in time", "paid"]:
+        return ""
     launching = run.host > 2 * run.compute and 2 * run.host > run.step
     return SENDING if sending else LAUNCHING if launching else ""
 
@@ -2287,7 +2293,8 @@ PLAN_MISTAKES = mistakes(
      "the weights that are read, the wires, slow ones between machines. A small batch pays it more "
      "often, small parts launch more, and GPUs that wait are paid for as well."),
     ("hours and price: too slow, and too dear by its batch alone", _plan(8, 100_000, 24),
-     f"It fits. {ALONE} That needs less time, too."),
+     f"It fits. {ALONE} In one machine, n at most 8, and in as few parts as fit, that needs less "
+     "time, too."),
     ("memory, hours and price: all are missed", _plan(3, 20_000, 1),
      "Begin with the price: equation (19.12) says how many tokens a batch of this size reads in "
      "all. Then take as many GPUs as an update keeps busy, and then `parts`."),
