@@ -1841,7 +1841,7 @@ BLEU_TEST_MISTAKES = mistakes(
      "know."),
     ("a tolerance of more than a hundredth of a point", _bleu_test(BRIEF, LONG, within=1.0),
      "Your test lets a score pass that is a tenth of a point off. Right ones agree to a hundredth, "
-     "and a wrong one may be off by little. Allow for a hundredth, and see what still passes then."),
+     "and a wrong one may be off by little. Allow for a hundredth, and see what passes then."),
     ("within less than a hundredth", _bleu_test(BRIEF, LONG, within=1e-3),
      "A right score may be rounded to a hundredth of a point: allow for that much."),
     ("no group of four words right",
@@ -2005,7 +2005,36 @@ def _drawn_near(cases: Sequence[Case], got: Sequence, want: Sequence) -> tuple[s
     )
 
 
+def _luck(
+    sigma: Callable[[float], float] = lambda s: s,
+    left: Callable[[float], float] = lambda rho: math.sqrt(1 - rho),
+    rest: float = math.pi**-0.5,
+) -> Callable[[float, float], float]:
+    return lambda s, rho: sigma(s) * left(rho) * rest
+
+
+LUCK_SLIPS = [
+    ("sigma under the root as well", {"sigma": lambda s: s**0.5},
+     "`sigma` is a deviation, and stands outside."),
+    ("the variance in place of the deviation", {"sigma": lambda s: s**2},
+     "`sigma` is a deviation, and so is the answer."),
+    ("the deviation forgotten", {"sigma": lambda s: 1.0}, "It grows with `sigma`."),
+    ("rho squared", {"left": lambda rho: math.sqrt(1 - rho**2)},
+     "1 - rho^2 is left when one score is guessed from the other. Here they are subtracted: "
+     "1 - rho."),
+    ("1 + rho", {"left": lambda rho: math.sqrt(1 + rho)},
+     "The variance of a difference is that of both less twice what they share: 1 - rho."),
+    ("the shared part taken off once", {"left": lambda rho: math.sqrt(1 - rho / 2)},
+     "The variance of A - B has twice the covariance taken off."),
+    ("twice as much", {"rest": 2 * math.pi**-0.5},
+     "The winner is above the mean of the two by half of their distance."),
+    ("the root of 2 forgotten", {"rest": (2 * math.pi) ** -0.5},
+     "Both scores vary: their difference has twice the variance."),
+    ("pi forgotten", {"rest": 1.0},
+     "The mean distance from 0 of a normal number is its deviation times the root of 2 / pi."),
+]  # fmt: skip
 FLATTERED_MISTAKES = mistakes(
+    *combined(_luck, LUCK_SLIPS),
     ("half in place of the root", lambda s, rho: s * (1 - rho) / math.pi * 0.5,
      "Deviations are multiplied by roots: to the power of one half, `** 0.5`."),
     ("the number that the example prints, for all", lambda sigma, rho: 0.564,
