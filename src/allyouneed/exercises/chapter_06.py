@@ -1880,9 +1880,10 @@ EXERCISES = [
                     "an entropy as asked, to a thousandth",
                     lambda output, scores, entropy: abs(output - entropy) < 2e-3,
                     "What is compared is not the temperature but the entropy at it. Does the "
-                    "search go the right way? The entropy grows with the temperature. If it does, "
-                    "it has ended too early, or its limits are too near: let it run longer, over "
-                    "the logarithm of the temperature.",
+                    "search go the right way? The entropy grows with the temperature. Is it the "
+                    "entropy in nats, summed over all weights, that you compare? Or has the search "
+                    "ended too early, or are its limits too near? Let it run over the logarithm of "
+                    "the temperature.",
                 ),
             ],
         ),
