@@ -374,7 +374,7 @@ ODD = [  # answers that are odd, and what is said of them: a name, or words
         "`w_q`: expected an attribute that is an nn.Linear, got none",
     ),
     ("9.4", lambda embed: not embeds_one(embed), "yes and no exchanged"),
-    ("8.5", lambda weigh: weighs_to_the_bit(weigh), '"right, by the exponentials" refused, and'),
+    ("8.5", lambda weigh: weighs_to_the_bit(weigh), "equal to the last bit"),
 ]
 
 
@@ -587,7 +587,7 @@ FAMILIES = [  # one of each, which stands in no bank
     (
         "13.7",
         lambda n: [find("13.7").reference(n)[i][::-1] for i in (1, 2, 0)],
-        "the three lists in the order A, B, the references",
+        "as asked only if the three lists are read as A, B, the references",
     ),
     (
         "14.10",

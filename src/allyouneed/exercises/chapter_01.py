@@ -1018,6 +1018,13 @@ BATCH_MISTAKES = mistakes(
     ("the longest first",
      _batch(order=lambda pairs: sorted(pairs, key=lambda pair: -len(pair[0]))),
      "The shortest source comes first."),
+    *((f"sorted by {what}", _batch(order=lambda pairs, key=key: sorted(pairs, key=key)),
+       "The order is that of the source's length alone.")
+      for what, key in (
+          ("the longer of source and target", lambda pair: max(map(len, pair))),
+          ("the longer, and by the source's length where that is the same",
+           lambda pair: (max(map(len, pair)), len(pair[0]))),
+      )),
     ("sources of equal length in another order",
      _batch(order=lambda pairs: sorted(pairs, key=lambda pair: (len(pair[0]), len(pair[1])))),
      "Pairs whose sources are equally long keep the order in which they were given."),
@@ -1633,6 +1640,11 @@ def _mean_of_shares(longest: int, batch: int) -> float:
     return 1 - used
 
 
+TOO_SMALL = (
+    "The longest is at least m with the probability 1 - ((m - 1) / L)^B, for m = 1 to L. Where "
+    "these are added up, the first, 1, is missing (with m / L, or from m = 2 on); where (k / L)^B "
+    "is taken off L, it is taken off once too often: k goes to L - 1."
+)
 SHARE_MISTAKES = mistakes(
     ("the longest of all taken for the longest of the batch", _share(lambda n, b: n),
      "A batch is as wide as its *own* longest sentence, which need not have length L. Only for "
@@ -1643,9 +1655,8 @@ SHARE_MISTAKES = mistakes(
      "B L / (B + 1) is the mean of the largest of B real numbers between 0 and L, and "
      "B (L + 1) / (B + 1) that of B whole numbers that all differ. Lengths are whole numbers from "
      "1, and may be alike."),
-    ("one term too many in the sum", _share(lambda n, b: _width(n, b) - 1 or 1),
-     "The longest is at least m unless all B are below m: 1 - ((m - 1) / L)^B for m = 1 to L. "
-     "What is taken off are the terms for 1 to L - 1."),
+    ("the mean of the longest too small by 1, and 1 where it is 0",
+     _share(lambda n, b: _width(n, b) - 1 or 1), TOO_SMALL),
     ("the chance of at most m taken for that of m",
      _share(lambda n, b: sum(m * (m / n) ** b for m in range(1, n + 1))),
      "(m / L)^B is the probability that the longest is *at most* m. That it is m is the difference "
@@ -1685,9 +1696,7 @@ SHARE_MISTAKES = mistakes(
      "The mean length is (L + 1) / 2, which need not be whole: divide with `/`."),
     ("B counted twice", _share(lambda n, b: b * _width(n, b)),
      "B stands in the positions and in the tokens, and cancels. It stays in the exponent alone."),
-    ("one term too few in the sum", _share(lambda n, b: _width(n, b) - 1),
-     "The longest is at least m with the probability 1 - ((m - 1) / L)^B, for m = 1 to L. The "
-     "first of these is 1: with m / L, or from m = 2 on, it is missing."),
+    ("the mean of the longest too small by 1", _share(lambda n, b: _width(n, b) - 1), TOO_SMALL),
     ("B less one as the exponent",
      lambda n, b: 1 - (n + 1) / 2 / (n - sum((k / n) ** (b - 1) for k in range(1, n))),
      "The longest is below m if all B lengths are: the exponent is B."),

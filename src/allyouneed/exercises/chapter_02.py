@@ -1680,6 +1680,11 @@ def counting(**wrong: Callable[[int, int, int], int]) -> Callable[[str, int, int
     return count
 
 
+COUNTS = {
+    "self_attention": ("self-attention", "Its two products are of n x n pairs and d entries."),
+    "recurrent": ("the recurrent layer", "Each of n steps makes two products, of d x d."),
+    "convolutional": ("the convolution", "Each of n windows of k words meets a matrix for each."),
+}
 COUNT_PAIRS = mistakes(
     *((name, counting(self_attention=count),
        "The second product mixes the rows: each of n * n weights multiplies a row of d numbers.")
@@ -1710,6 +1715,14 @@ COUNT_PAIRS = mistakes(
      "Each of n steps makes both products, x W and h U."),
     ("a separable convolution", counting(convolutional=lambda n, d, k: n * (k * d + d * d)),
      "Every output channel reads every input channel at each of the k words: k * d * d."),
+    *(("multiplications and additions counted apart, for "
+       + " and ".join(COUNTS[layer][0] for layer in layers),
+       counting(**{layer: lambda n, d, k, layer=layer: (
+           2 * multiply_adds(layer.replace("_", "-"), n, d, k)) for layer in layers}),
+       "A multiplication and the addition behind it are *one* multiply-add. (Or is a product "
+       f"counted twice?) {' '.join(COUNTS[layer][1] for layer in layers)}")
+      for layers in (("self_attention",), ("self_attention", "recurrent"),
+                     ("self_attention", "convolutional"), ("recurrent", "convolutional"))),
     ("self-attention without pairs", counting(self_attention=lambda n, d, k: 2 * n * d),
      "Every word is compared with every other: n * n pairs."),
     ("self-attention without the width", counting(self_attention=lambda n, d, k: 2 * n * n),
@@ -1757,12 +1770,6 @@ COUNT_PAIRS = mistakes(
      "multiplies words with each other, though it learns nothing here."),
 )  # fmt: skip
 
-
-COUNTS = {
-    "self_attention": ("self-attention", "Its two products are of n x n pairs and d entries."),
-    "recurrent": ("the recurrent layer", "Each of n steps makes two products, of d x d."),
-    "convolutional": ("the convolution", "Each of n windows of k words meets a matrix for each."),
-}
 COUNT_MISTAKES = mistakes(
     *(
         (f"{right} counted as {COUNTS[other][0]}", counting(**{
@@ -1874,7 +1881,8 @@ COUNT_MISTAKES = mistakes(
      "Every word is read, the first one, too: n steps."),
     ("one matrix for word and state side by side, and as wide",
      counting(recurrent=lambda n, d, k: 4 * n * d * d),
-     "[x; h] has 2 d entries, and the new state d: a matrix of 2 d x d."),
+     "[x; h] has 2 d entries, and the new state d: a matrix of 2 d x d. (Or are multiplications "
+     "and additions counted apart? The two are one multiply-add.)"),
     ("the recurrent layer with the squares of both",
      counting(recurrent=lambda n, d, k: 2 * n * n * d * d),
      "Each of n steps makes two products of a row and a d x d matrix: n d^2, twice."),
@@ -2414,7 +2422,22 @@ KEEP_MISTAKES = mistakes(
 )  # fmt: skip
 
 
+def both_alike(found: dict[str, str], noise: float) -> bool:
+    """Without a bias, what becomes of -1 is the mirror image of what becomes of 1."""
+    if found["the old state is read"] == "no" or found["the first word makes a difference"] == "no":
+        return True
+    return all(
+        (found[f"first word 1, then always {one}, {steps} times"] == "kept")
+        == (found[f"first word -1, then always {other}, {steps} times"] == "kept")
+        for one, other in (("high", "low"), ("low", "high"))
+        for steps in (200, 201)
+    )
+
+
 KEEP_RULES = [
+    Invariant("1 and -1 are kept alike, or lost alike", both_alike,
+              "One of the two is lost, and the other kept: b draws to one side. With b = 0 what "
+              "becomes of -1 is the mirror image of what becomes of 1."),
     Invariant("kept where there is no noise",
               lambda found, noise: noise > 0 or not {"faded", "turned"} & {*found.values()},
               "Then h = tanh(u h + b) must give back one value above 1/2 and one below -1/2: let u "
@@ -2454,6 +2477,7 @@ def through_time_with(
     pass_on: Callable[[Tensor, Tensor], Tensor] = lambda a, d: a,
     give: Callable[[Four], object] = lambda four: four,
     read: Callable[..., Tensor] = right_step,
+    mean: bool = False,
 ) -> Callable[..., object]:
     """The backward pass, right by default; each argument makes one mistake."""
 
@@ -2470,7 +2494,8 @@ def through_time_with(
             grad_u = keep(grad_u, outer(old(states[t], states[t + 1]), a))
             grad_b = keep(grad_b, a)
             d = back(pass_on(a, d), u)
-        return give((grad_w, grad_u, grad_b, d))
+        divisor = len(x) if mean else 1
+        return give((grad_w / divisor, grad_u / divisor, grad_b / divisor, d))
 
     return backward
 
@@ -2780,6 +2805,7 @@ TIME_MISTAKES = mistakes(
         ("the gradient of h left out", {"give": lambda four: four[:3]}, "Four are asked for."),
         ("the gradient of h first", {"give": lambda four: (four[3], *four[:3])},
          "The order is that of W, U, b and then h."),
+        ("the mean over the steps", {"mean": True}, "The parts of all steps are added."),
     ], but=[("the last step alone", "the parts of earlier steps written over")]),
     ("the gradient of h one step too early",
      lambda x, h, w, u, b, g: (

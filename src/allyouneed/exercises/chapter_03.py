@@ -192,7 +192,7 @@ HAND_MISTAKES += pairs(
 PREDICTED = [">", "=", "<"]
 WRONG_PICTURES = [
     {
-        "=": ("the share of padding taken to be fixed",
+        "=": ("padding taken to have no share, or a fixed one",
               "(a) Every padding has the exponential of its score in the sum, and so its share: "
               "ten of them have more together than one."),
         "<": ("more padding taken to get less",

@@ -1917,7 +1917,8 @@ CHAIN_MISTAKES = mistakes(
      "a, and a large."),
     ("every word for itself", lambda n: 3 * torch.eye(n),
      "x_i . x_i is the highest score of each row. The next word must share something with x_i, and "
-     "be longer: at equal length nobody can come before oneself, whatever two neighbours share."),
+     "be so much longer that x_i . x_(i + 1) is above x_i . x_i: at equal length nobody can come "
+     "before oneself, whatever two neighbours share."),
     ("all attend to the longest", lambda n: 2 * _line(n, 3.0),
      "In one direction the longest vector wins in every row. A word must share something with the "
      "next one that it does not share with those behind."),

@@ -67,7 +67,8 @@ HAND_MISTAKES = mistakes(
     ("exponentials that were not divided by their sum", [0.0, 2 * LN3, 4 + 9 * 8],
      "The exponentials are 1 and 9. Shares must sum to one: divide by 10."),
     ("all attention to one word", [0.0, 2 * LN3, 8.0],
-     "The scores are right. A score of 0 still has the exponential 1, and gets its share."),
+     "The scores are right. A score of 0 still has the exponential 1, and gets its share. (Scores "
+     "that are divided by their sum, without exponentials, give this, too.)"),
     ("the plain average of the values", [0.0, 2 * LN3, 6.0],
      "The scores are right and differ, so the weights do, too."),
     ("the values exchanged", [0.0, 2 * LN3, 0.9 * 4 + 0.1 * 8],
@@ -435,11 +436,18 @@ PICTURES = [
     ("the values taken to change the weights", VALUES),
     ("a shift of all words taken not to be felt", SHIFT),
 ]
+
+
+def _once(text: str) -> str:
+    """The text, in which both biases are looked up at the end alone."""
+    return text.replace(f" {AS_LAYERS}", "", text.count(AS_LAYERS) - 1)
+
+
 TOGETHER = mistakes(
     ("any bias taken to be felt, on the keys too, and a rotation", _but(2, 4),
      f"{TURN} And {ON_KEYS}"),
     ("the two biases exchanged", _but(4, 5),
-     f"{ON_KEYS} The softmax does not see it. {ON_QUERIES}"),
+     _once(f"{ON_KEYS} The softmax does not see it. {ON_QUERIES}")),
     ("no bias and no shift taken to be felt", _but(5, 7), f"{ON_QUERIES} {SHIFT}"),
     ("every other vector taken to make other weights", _but(1, 2, 4), f"{FACTOR} {TURN} {ON_KEYS}"),
     ("the weights taken to change, whatever is done", ["changed"] * 7,
@@ -453,7 +461,7 @@ UNCHANGED_MISTAKES = [
     *mistakes(
         *(
             ("; ".join(PICTURES[i - 1][0] for i in places), _but(*places),
-             " ".join(PICTURES[i - 1][1] for i in places))
+             _once(" ".join(PICTURES[i - 1][1] for i in places)))
             for n in (1, 2, 3)
             for places in combinations(range(1, 8), n)
             if _but(*places) not in [mistake.wrong for mistake in TOGETHER]

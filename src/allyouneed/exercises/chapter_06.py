@@ -22,6 +22,7 @@ SUMS_TO_ONE = (
     "Each query shares its attention among the keys: the softmax runs over their axis, the last of "
     "q k^T."
 )
+OF_HEADS = "Axis 1 is that of the heads. (`F.softmax` without a `dim` takes it, of four axes.)"
 HALF = (
     "Python reads x / d_k ** 1 / 2 from left to right, as x / d_k / 2. A root needs brackets, "
     "d_k ** (1 / 2), or d_k ** 0.5, or math.sqrt."
@@ -635,7 +636,7 @@ ATTENTION_MISTAKES = mistakes(
      "one number for all, so that a net can still make some vectors longer than others."),
     ("the softmax over the queries", lambda q, k, v: _over(q, k, v, -2), SUMS_TO_ONE),
     ("the softmax over the heads", lambda q, k, v: _over(q, k, v, 1),
-     SUMS_TO_ONE + " Axis 1 is that of the heads."),
+     f"{SUMS_TO_ONE} {OF_HEADS}"),
     ("the softmax over the batch", lambda q, k, v: _over(q, k, v, 0),
      SUMS_TO_ONE + " Axis 0 is that of the sentences."),
     ("the softmax over the whole table", _over_all,
@@ -1023,7 +1024,7 @@ MENDED_MISTAKES = mistakes(
     ("the softmax over the heads", lambda q, k, v, mask: (
         (_raw(q, k) / q.shape[-1] ** 0.5).masked_fill(~mask, -torch.inf).softmax(1)
         .nan_to_num() @ v),
-     f"{SUMS_TO_ONE} Axis 1 is that of the heads."),
+     f"{SUMS_TO_ONE} {OF_HEADS}"),
     ("one mask for all heads, from any of them", lambda q, k, v, mask: mended(
         q, k, v, mask.any(1, keepdim=True).expand_as(mask)),
      "The mask is (B, H, T, S): each head has its own."),
@@ -1879,9 +1880,10 @@ EXERCISES = [
                     "an entropy as asked, to a thousandth",
                     lambda output, scores, entropy: abs(output - entropy) < 2e-3,
                     "What is compared is not the temperature but the entropy at it. Does the "
-                    "search go the right way? The entropy grows with the temperature. If it does, "
-                    "it has ended too early, or its limits are too near: let it run longer, over "
-                    "the logarithm of the temperature.",
+                    "search go the right way? The entropy grows with the temperature. Is it the "
+                    "entropy in nats, summed over all weights, that you compare? Or has the search "
+                    "ended too early, or are its limits too near? Let it run over the logarithm of "
+                    "the temperature.",
                 ),
             ],
         ),

@@ -16,7 +16,7 @@ from .core import Case, Exercise, Family, Invariant, mistakes
 from .faults import OPENED, changed
 from .pairs import combined
 from .pairs import pairs as two_slips
-from .suspects import rules, said_of, spoken
+from .suspects import rules, said_closely, spoken
 
 # 8.1 by hand: five weights of the third place, the first hidden by padding, causal mask
 
@@ -45,7 +45,7 @@ HAND_MISTAKES = mistakes(
      "place?)"),
     ("one word of the future seen", [0.0, 1 / 8, 3 / 8, 4 / 8, 0.0],
      "The third place, which holds the second word, sees up to itself. The fourth is the future. "
-     "(Were words counted, without the padding?)"),
+     "(Were places counted from 0, or words without the padding?)"),
     ("polarity inverted", [2 / 16, 0.0, 0.0, 4 / 16, 10 / 16],
      "These are the weights of what should be hidden."),
     ("exponentials that were not divided by their sum", [0.0, 1.0, 3.0, 0.0, 0.0],
@@ -617,15 +617,15 @@ WEIGHTS_MISTAKES = mistakes(
      lambda scores, mask: (scores * mask).softmax(-1) * mask,
      "The hidden keys get nothing now, but each had added e^0 = 1 to the sum of its row, so that "
      "the rest sums to less than one."),
-    ("the mask after the exponentials, then shares of what is left",
+    ("the mask after the softmax, or after the exponentials, then shares of what is left",
      lambda scores, mask: (
          (scores.softmax(-1) * mask) / (scores.softmax(-1) * mask).sum(-1, keepdim=True)
      ),
      "On paper this is right, save for empty rows, which are 0/0. In floating point it also fails "
      "when a hidden score towers over the rest. Hide the scores first, and turn to exponentials "
      "then."),
-    ("the mask after the exponentials, or after the highest of all was subtracted, then shares, "
-     "and zeros where nothing is left; or -100, or the like, added, and struck out",
+    ("the mask after the softmax, or after the exponentials, then shares of what is left, and "
+     "zeros where nothing is; or -100, or the like, added, and struck out",
      lambda scores, mask: (
          (scores.softmax(-1) * mask) / ((scores.softmax(-1) * mask).sum(-1, keepdim=True) + 1e-9)
      ),
@@ -1094,7 +1094,7 @@ def masks_right(weigh: Callable) -> bool:
 
 
 def run_masks_test(answer: Callable, weigh: str) -> Any:
-    return said_of(answer, ALL_WEIGHTS[weigh], right=weigh in RIGHT_WEIGHTS)
+    return said_closely(answer, ALL_WEIGHTS[weigh], right=weigh in RIGHT_WEIGHTS)
 
 
 TEST_TOKENS = [[1, 1, 5, 3, 6], [2, 7, 0, 3, 9], [4, 6, 3, 1, 1]]
@@ -2049,12 +2049,13 @@ MODULE_MISTAKES = mistakes(
     ("the mask added to the scores as 0 and 1", _Added,
      "That hides nothing. What is added must be 0 where the query may look and minus infinity "
      "where it may not."),
-    ("the mask after the exponentials, then shares of what is left", _SharesAgain,
+    ("the mask after the softmax, or after the exponentials, then shares of what is left",
+     _SharesAgain,
      "On paper this is right, save for empty rows, which are 0/0. In floating point it also fails "
      "when a hidden score towers over the rest. Hide the scores first, and turn to exponentials "
      "then."),
-    ("the mask after the exponentials, or after the highest of all was subtracted, then shares, "
-     "and zeros where nothing is left; or -100, or the like, added, and struck out",
+    ("the mask after the softmax, or after the exponentials, then shares of what is left, and "
+     "zeros where nothing is; or -100, or the like, added, and struck out",
      _SharesAgainGuarded,
      "On paper shares of what is left are right. In floating point they fail when a hidden score "
      "towers over the rest: next to it, what may be seen is rounded to 0. Hide the scores first, "

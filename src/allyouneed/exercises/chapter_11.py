@@ -540,7 +540,8 @@ SHARED_MISTAKES = mistakes(
      "The factor belongs to the embedding, not to the logits."),
     ("a token that is read twice counted once", _overwritten,
      "A row that was used at several places gets the sum of what arrives there. Assigning to "
-     "`rows[tokens]` keeps one of them: use `index_add` or a loop with `+=`."),
+     "`rows[tokens]`, also with `+=`, keeps one of them: use `index_add`, or a loop over the "
+     "places."),
     ("the mean of the two ways",
      lambda tokens, states, dx, dlogits: shared_gradient(tokens, states, dx, dlogits) / 2,
      "Gradients of several uses are added up, not averaged."),
@@ -1027,6 +1028,12 @@ def _layered(
 ENCODER_SLIPS = [
     ("the mask not handed over", {"mask": lambda mask: None}, "The attention must get the mask."),
     ("the mask turned round", {"mask": lambda mask: ~mask}, "The mask is True where one may look."),
+    ("the norms in each other's place", {"post": _swapped_post, "pre": _swapped_pre},
+     "norms[0] belongs to the attention, norms[1] to the net."),
+    ("one norm for both sub-layers", {"post": _one_norm_post, "pre": _one_norm_pre},
+     "Each sub-layer has a norm of its own."),
+    ("no residual connections", {"post": _no_residual_post, "pre": _no_residual_pre},
+     "Both sub-layers stand in a residual connection."),
     ("the two orders in each other's place", {"post": _pre, "pre": _post},
      "If norm_first is False, the order is the paper's."),
     ("post-norm in both orders", {"pre": _post}, "If norm_first is True, the order is pre-norm."),
@@ -3232,7 +3239,7 @@ def _how_spent(
         name += f"; and nothing returned for {len(cases) - len(given)} of the budgets"
     over = any(not one["within the budget"] for _, one in given)
     if len(fit) == 1 and (len(given) == len(cases) or not over):
-        return f"{name}; as when {fit[0][0]}", fit[0][1]
+        return f"{name}. So it comes out where {fit[0][0]}", fit[0][1]
     return name, "`budget` is the most that the machine may have." * over
 
 

@@ -177,7 +177,27 @@ def _counting_padding(logits: Tensor, targets: Tensor, smoothing: float) -> Tens
 
 
 PAD_WHY = "PAD is never right, so it gets no mass: the share is spread over the other V - 1 tokens."
+RAW_LOGS = [
+    ("the logarithm of probabilities that may be zero", lambda z: z.softmax(-1).log()),
+    ("exponentials that overflow", lambda z: z - z.exp().sum(-1, keepdim=True).log()),
+]
 LOSS_MISTAKES = mistakes(
+    *((f"{name}, and {logs}", _variant(amounts, log_softmax=log_p),
+       f"{why} And large logits have probabilities and exponentials that no float holds: "
+       "`log_softmax` needs neither.")
+      for name, amounts, why in (
+          ("mass on PAD", on_pad, PAD_WHY),
+          ("the right token left out of the share", lambda e, v: (1 - e, e / (v - 2), 0.0),
+           "The right token gets its part of the share, too, on top of 1 - smoothing."),
+          ("1 - smoothing on the right token, without its part of the share",
+           lambda e, v: (1 - e, e / (v - 1), 0.0),
+           "q does not sum to 1: the right token has 1 - smoothing *and* its part of the share."),
+          ("divided by V, and nothing on PAD", lambda e, v: (1 - e + e / v, e / v, 0.0),
+           "q does not sum to 1: divide by V - 1."),
+          ("no smoothing", lambda e, v: (1.0, 0.0, 0.0),
+           "The share `smoothing` is spread over all tokens but PAD."),
+      )
+      for logs, log_p in RAW_LOGS),
     ("mass on PAD", _variant(on_pad), PAD_WHY),
     ("mass on PAD, and the mean in place of the sum", _variant(on_pad, torch.mean),
      "This is PyTorch's `label_smoothing` as it comes. PAD should get no mass, and the task asks "
@@ -2230,7 +2250,7 @@ GRADIENT_SLIPS = [
      "It is p itself, not its logarithm."),
     ("the padding not left out", {"rows": lambda targets: torch.ones(len(targets), 1)},
      "A row whose target is PAD has no gradient."),
-    ("PAD's one-hot left out, and the padding not left out",
+    ("the padding not left out, where nothing is asked for on PAD",
      {"q": lambda one, e, V: ((1 - e) * one + e / (V - 1)) * _not_pad(one),
       "rows": lambda targets: torch.ones(len(targets), 1)},
      "A row whose target is PAD has no gradient."),
@@ -2456,7 +2476,7 @@ GRADIENT_MISTAKES = mistakes(
          F.one_hot(y, z.shape[-1]) * (z.softmax(-1) - 1) * (y != PAD)[:, None]
      ),
      "Every logit moves the loss, for each is in the denominator of the softmax."),
-    ("PAD's one-hot left out, and the padding not left out",
+    ("the padding not left out, where nothing is asked for on PAD",
      lambda z, y, e: z.softmax(-1) - _asked(z, y, e) * _not_pad(z),
      "A row whose target is PAD asks for nothing: its gradient is zero."),
     ("smoothing added, and nothing taken from the right token, and nothing on PAD",

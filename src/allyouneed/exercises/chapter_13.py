@@ -293,8 +293,8 @@ GREEDY_MISTAKES = mistakes(
      "`eos` says that the sentence is over; `bos` only begins it."),
     ("one token too many", _greedy(extra=1), "At most `max_length` tokens are returned."),
     ("one token too few", _greedy(extra=-1),
-     "`max_length` tokens are allowed, `bos` and `eos` not counted. Is the last one always cut "
-     "off, as if it were `eos`? Where the limit ends the sentence, it is none, and stays."),
+     "`max_length` tokens are allowed, `bos` and `eos` not counted. (Where the limit ends the "
+     "sentence, the last token is no `eos`, and stays.)"),
     ("`bos` kept in the result, and counted", _greedy(keep_first=True, extra=-1),
      "`bos` is no part of the sentence, and `max_length` counts without it."),
     ("the least likely token", _greedy(pick=min),
@@ -1097,6 +1097,10 @@ TYPICAL_MISTAKES = mistakes(
      "The threshold is for the sum of what is kept, not for each token."),
     ("summed in the order of the vocabulary", _typical(order=lambda p: torch.arange(len(p))),
      "Sort first: the sum begins with the token that is nearest to H."),
+    ("left in sorted order, and not made to sum to one",
+     lambda p, threshold: torch.where(
+         _right_keep(p[_from_typical(p)], threshold), p[_from_typical(p)], torch.zeros_like(p)),
+     "Each probability belongs to its own token, and what is kept is divided by its sum."),
     ("left in sorted order", _unsorted,
      "The result must have each probability at its own token. Put them back with the indices that "
      "`argsort` returns."),
@@ -1634,7 +1638,9 @@ def _by_how_much(cases: Sequence[Case], got: Sequence, want: Sequence) -> tuple[
     if not bad:
         some = f" (in {len(turned)} of {len(got)} cases)" * (len(turned) < len(got))
         found = " or ".join(dict.fromkeys(got[i]["the order"] for i in turned))
-        return f"the three lists in the order {found}{some}", IN_ORDER
+        if found == ORDERS["rba"]:
+            return f"the two systems in each other's place{some}", A_THEN_B
+        return f"as asked only if the three lists are read as {found}{some}", IN_ORDER
     said, i = got[bad[0]], bad[0]
     told = [f"With n = {cases[i][0]} B is ahead by {said.lead:.1f} points on the whole set"]
     told += [f"A by {said.least:.1f} on the sentence where it is least."]
@@ -1686,6 +1692,9 @@ def _turned(
     return answer
 
 
+A_THEN_B = (
+    "Second comes A, which is better on each sentence; third B, which is better on the whole."
+)
 IN_ORDER = (
     "Read in another order your lists are as asked for. First come the references, then what A "
     "says, which is better on each sentence, then what B says, which is better on the whole."
@@ -1700,11 +1709,11 @@ TURNED_MISTAKES = mistakes(
      "A is better on every sentence, and on the whole set as well. Let B do something that costs "
      "it much where it stands alone, and nothing in the sum."),
     ("B is ahead everywhere", _turned(b_ahead=True),
-     "B is better on the whole set, and on the sentences, too. On each sentence A is to be ahead."),
-    ("the two systems in each other's place", _turned(order="rba"),
-     "Second comes A, which is better on each sentence; third B, which is better on the whole."),
+     "B is better on the whole set, and on the sentences, too. On each sentence A is to be ahead: "
+     "let A make fewer mistakes, or B lose more where a sentence stands alone."),
+    ("the two systems in each other's place", _turned(order="rba"), A_THEN_B),
     *(
-        (f"the three lists in the order {names}", _turned(order=order), IN_ORDER)
+        (f"as asked only if the three lists are read as {names}", _turned(order=order), IN_ORDER)
         for order, names in ORDERS.items()
         if order != "rba"
     ),

@@ -914,16 +914,23 @@ def _some_of_the_equal(
     """Of equal distances some taken for smaller ones: which, depends on how they are computed."""
     if not all(isinstance(share, float) for share in got):
         return None
-    beyond = [_dealt(beyond=lambda x, found: x > found + 1e-9)(*case) for case in cases]
-    if not all(less - 1e-9 <= g <= w + 1e-9
-               for less, g, w in zip(beyond, got, want, strict=True)):  # fmt: skip
-        return None
-    if not any(abs(g - w) < 1e-9 for g, w in zip(got, want, strict=True)):
-        return None
-    return "not all deals counted that lie equally far apart", (
+    tolerance = (
         "Two distances that are equal on paper may differ in their last digit. Count what is at "
         "least the found distance, less 1e-9."
     )
+    for name, why, deals in (("", "", _deals), *ALIKE):
+        beyond = [_dealt(beyond=_further, deals=deals)(*case) for case in cases]
+        whole = [_dealt(deals=deals)(*case) for case in cases]
+        if not all(less - 1e-9 <= g <= most + 1e-9
+                   for less, g, most in zip(beyond, got, whole, strict=True)):  # fmt: skip
+            continue
+        if any(abs(g - most) < 1e-9 for g, most in zip(got, whole, strict=True)):
+            return f"{name}not all deals counted that lie equally far apart", why + tolerance
+    return None
+
+
+def _further(x: float, found: float) -> bool:
+    return x > found + 1e-9
 
 
 def _swapped(a: Sequence[float], b: Sequence[float]) -> list[tuple]:
@@ -976,6 +983,11 @@ def _tupled(deal: tuple) -> tuple:
     return tuple(one), tuple(two)
 
 
+def _no_order(a: Sequence[float], b: Sequence[float]) -> list[tuple]:
+    """Deals that have the same scores in each group, once."""
+    return list(dict.fromkeys((tuple(sorted(x)), tuple(sorted(y))) for x, y in _deals(a, b)))
+
+
 def _as_found(a: Sequence[float], b: Sequence[float]) -> float:
     return _dealt(_apart if _apart(a, b) > 0 else lambda x, y: _apart(y, x))(a, b)
 
@@ -995,15 +1007,20 @@ DEALT_RULES = [
     Invariant(
         "the deal that was found counts",
         lambda share, a, b: share > 0,
-        "It lies as far apart as it was found, so the share is above 0. Is it left out, or lost to "
-        "a rounding?",
+        "It lies as far apart as it was found, so the share is above 0. Is it left out, lost to a "
+        "rounding, or divided by `//`?",
     ),
     Invariant(
-        "each deal is counted once",
+        "the share is a number of deals over the number of all, comb(n, len(a))",
         _whole_number_of_deals,
-        "The share is a number of deals over the number of all, comb(n, len(a)). Are some drawn, "
-        "or counted twice?",
+        "No number of deals gives this share. Are some left out, as with a set of those that look "
+        "alike, or drawn, or counted more than once? Seeds with equal scores are different seeds.",
     ),
+]
+SEEDS = "Two seeds may have the same score and are still two: choose places, not scores. "
+ALIKE = [  # deals that look alike taken for one: what begins their names, why, and what is left
+    ("equal scores taken for one seed, and ", SEEDS, _no_order),
+    ("equal choices of scores counted once, and ", SEEDS, _different),
 ]
 DEALT_MISTAKES = mistakes(
     ("the found distance with its sign",
@@ -1013,7 +1030,7 @@ DEALT_MISTAKES = mistakes(
     ("the share of the pairs in which the second group is ahead",
      lambda a, b: sum(x <= y for x in a for y in b) / len(a) / len(b),
      "Asked for is a share of the deals: all ways to choose which scores are called `a`."),
-    ("only deals in which the first group is ahead as it was, without the one that was found",
+    ("distances with their sign, so in one direction alone, without the deal that was found",
      lambda a, b: _dealt(far=_apart, share=lambda count, n: (count - 1) / max(n - 1, 1))(a, b),
      "The distance counts, on either side, and the deal that was found belongs to those that are "
      "counted."),
@@ -1036,7 +1053,7 @@ DEALT_MISTAKES = mistakes(
     ("one direction twice",
      lambda a, b: min(1.0, 2 * _dealt(far=_apart)(a, b)),
      "With groups of two sizes, the two directions need not have the same share: count both."),
-    ("only deals in which the first group is ahead as it was",
+    ("distances with their sign, so in one direction alone",
      _dealt(lambda one, two: _apart(one, two)),
      "The distance counts, on either side: without a difference between the recipes the luck could "
      "as well have gone to the other one."),
@@ -1090,11 +1107,13 @@ DEALT_MISTAKES = mistakes(
          deal for k in range(1, len(a) + len(b)) for deal in _deals(a, b, k)
      ]),
      "Each deal has groups of the sizes that were found."),
-    ("equal scores taken for one seed",
-     _dealt(deals=lambda a, b: list(dict.fromkeys(
-         (tuple(sorted(one)), tuple(sorted(two))) for one, two in _deals(a, b)
-     ))),
+    ("equal scores taken for one seed", _dealt(deals=_no_order),
      "Two seeds may have the same score and are still two: choose places, not scores."),
+    *((f"{name}the one direction alone", _dealt(_apart, deals=deals),
+       f"{why}And the distance counts on either side.") for name, why, deals in ALIKE),
+    *((f"{name}only what is further apart", _dealt(beyond=_further, deals=deals),
+       f"{why}And the deal that was found counts itself, and so do others with its distance.")
+      for name, why, deals in ALIKE),
     ("doubles thrown away before dealing", _dealt(deals=_no_doubles),
      "A set keeps each score once. Two seeds with one score are two."),
     ("pairs exchanged", _dealt(deals=_swapped),
@@ -1693,6 +1712,9 @@ def score_verdicts(answer: Callable[[Callable], object]) -> dict[str, object] | 
     """What a test says of each score, and whether it hands the two texts over the wrong way."""
     said = hear(answer)
     right = list(SCORES)[:3]
+    if said is not None and all(said.get(name) for name in right) and not all(said.values()):
+        if too_wide(answer):
+            return {"said": "a wide tolerance"}
     turned = says_yes(answer, lambda hypotheses, references: _split()(references, hypotheses))
     if said is not None and turned and {said.get(name) for name in right} == {False}:
         return {"said": "the texts exchanged"}
@@ -1702,6 +1724,19 @@ def score_verdicts(answer: Callable[[Callable], object]) -> dict[str, object] | 
             if not says_yes(answer, lambda h, r, one=one: one(h, r) + 1e-9):
                 return {"said": "equal digits asked for"}
     return said
+
+
+def too_wide(answer: Callable[[Callable], object]) -> bool:
+    """Whether a test lets scores pass that are a tenth of a point too high, or too low, but none
+    that are far off."""
+
+    def aloud(score: Callable) -> object:
+        return True if (heard := answer(score)) is None else heard
+
+    def passes(points: float) -> bool:
+        return says_yes(aloud, lambda h, r: _split()(h, r) + points)
+
+    return passes(0.1) and passes(-0.1) and not passes(40) and not passes(-40)
 
 
 TOLD = [
@@ -1804,8 +1839,9 @@ BLEU_TEST_MISTAKES = mistakes(
     ("only that case counts", lambda score: score(_lowered(TOLD), TOLD) < 99,
      "That finds the one that lowers everything, or none at all. Compare with a number that you "
      "know."),
-    ("within a whole point", _bleu_test(BRIEF, LONG, within=1.0),
-     "Some of the wrong ones are off by less than a point here. Right ones agree to a hundredth."),
+    ("a tolerance of more than a hundredth of a point", _bleu_test(BRIEF, LONG, within=1.0),
+     "Your test lets a score pass that is a tenth of a point off. Right ones agree to a hundredth, "
+     "and a wrong one may be off by little. Allow for a hundredth, and see what passes then."),
     ("within less than a hundredth", _bleu_test(BRIEF, LONG, within=1e-3),
      "A right score may be rounded to a hundredth of a point: allow for that much."),
     ("no group of four words right",
@@ -1969,7 +2005,36 @@ def _drawn_near(cases: Sequence[Case], got: Sequence, want: Sequence) -> tuple[s
     )
 
 
+def _luck(
+    sigma: Callable[[float], float] = lambda s: s,
+    left: Callable[[float], float] = lambda rho: math.sqrt(1 - rho),
+    rest: float = math.pi**-0.5,
+) -> Callable[[float, float], float]:
+    return lambda s, rho: sigma(s) * left(rho) * rest
+
+
+LUCK_SLIPS = [
+    ("sigma under the root as well", {"sigma": lambda s: s**0.5},
+     "`sigma` is a deviation, and stands outside."),
+    ("the variance in place of the deviation", {"sigma": lambda s: s**2},
+     "`sigma` is a deviation, and so is the answer."),
+    ("the deviation forgotten", {"sigma": lambda s: 1.0}, "It grows with `sigma`."),
+    ("rho squared", {"left": lambda rho: math.sqrt(1 - rho**2)},
+     "1 - rho^2 is left when one score is guessed from the other. Here they are subtracted: "
+     "1 - rho."),
+    ("1 + rho", {"left": lambda rho: math.sqrt(1 + rho)},
+     "The variance of a difference is that of both less twice what they share: 1 - rho."),
+    ("the shared part taken off once", {"left": lambda rho: math.sqrt(1 - rho / 2)},
+     "The variance of A - B has twice the covariance taken off."),
+    ("twice as much", {"rest": 2 * math.pi**-0.5},
+     "The winner is above the mean of the two by half of their distance."),
+    ("the root of 2 forgotten", {"rest": (2 * math.pi) ** -0.5},
+     "Both scores vary: their difference has twice the variance."),
+    ("pi forgotten", {"rest": 1.0},
+     "The mean distance from 0 of a normal number is its deviation times the root of 2 / pi."),
+]  # fmt: skip
 FLATTERED_MISTAKES = mistakes(
+    *combined(_luck, LUCK_SLIPS),
     ("half in place of the root", lambda s, rho: s * (1 - rho) / math.pi * 0.5,
      "Deviations are multiplied by roots: to the power of one half, `** 0.5`."),
     ("the number that the example prints, for all", lambda sigma, rho: 0.564,

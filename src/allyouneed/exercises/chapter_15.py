@@ -16,7 +16,7 @@ from .core import Exercise, Invariant, mistakes
 from .faults import some
 from .pairs import combined
 from .predictions import booleans
-from .suspects import moved, rules, said_of, spoken
+from .suspects import moved, rules, said_closely, spoken
 
 # 15.1 how much heads disagree
 
@@ -160,6 +160,22 @@ DISAGREEMENT_MISTAKES = mistakes(
     ("the median of the entropies taken off",
      lambda w: entropy(w.mean(1)) - entropy(w).median(1).values,
      "Take off the mean of the heads' entropies, not the one in the middle."),
+    *((f"in bits, and {name}", lambda w, number=number: number(w) / math.log(2),
+       f"{why} And entropies are in nats, with the natural logarithm.")
+      for name, number, why in (
+          ("the sum of the entropies taken off",
+           lambda w: entropy(w.mean(1)) - entropy(w).sum(1),
+           "Take off the mean of the heads' entropies, not their sum."),
+          ("the sum of the heads in place of their mean",
+           lambda w: entropy(w.sum(1)) - entropy(w).mean(1),
+           "The sum of the rows is no distribution: divide by the number of heads."),
+          ("the entropy of the mean map alone", lambda w: entropy(w.mean(1)),
+           "Take off what the heads have on average."),
+          ("the mean of the entropies alone", lambda w: entropy(w).mean(1),
+           "It is taken off the entropy of the mean map."),
+          ("the widest head taken off", lambda w: entropy(w.mean(1)) - entropy(w).amax(1),
+           "Take off the mean of the heads' entropies."),
+      )),
     ("in bits, and the difference turned round", lambda w: -disagreement(w) / math.log(2),
      "The entropy of the mean comes first, and both are in nats, with the natural logarithm."),
     ("what is not a number set to 0 at the end",
@@ -365,7 +381,7 @@ EVEN_MISTAKES = mistakes(
          for column in zip(*(_even(first=0)([n]) for n in lengths), strict=True)),
      "The first token has none before it and is no such query. And each query counts once, "
      "whatever its sentence."),
-    ("the sum of the encoder's weights by sentence",
+    ("in the encoder each sentence counted once",
      lambda lengths: (sum(1 / n for n in lengths if n > 1) / sum(n > 1 for n in lengths),
                       even_scores(lengths)[1]),
      "Each query counts once: a long sentence has more of them than a short one."),
@@ -1940,6 +1956,24 @@ RANGE_MISTAKES = mistakes(
     ("the two exchanged", lambda a, n: (_most(a, n), _least(a)), "The least comes first."),
     ("in bits", lambda a, n: tuple(x / math.log(2) for x in entropy_range(a, n)),
      "The chapter's entropy is in nats, with the natural logarithm."),
+    *((f"in bits, and {name}",
+       lambda a, n, bounds=bounds: tuple(x / math.log(2) for x in bounds(a, n)),
+       f"{why} And entropies are in nats, with the natural logarithm.")
+      for name, bounds, why in (
+          ("the rest spread over all keys",
+           lambda a, n: (_least(a), _part(a) + n * _part((1 - a) / n)),
+           "n - 1 keys are left for the rest."),
+          ("the rest on one other key", lambda a, n: (_part(a) + _part(1 - a), _most(a, n)),
+           "That is least only if the rest is not more than the largest weight."),
+          ("the least entropy without a rest",
+           lambda a, n: (math.floor(1 / a + 1e-9) * _part(a), _most(a, n)),
+           "What is left over lies on one key more."),
+          ("log n at most", lambda a, n: (_least(a), math.log(n)),
+           "One of the weights is `largest`; the others share the rest evenly."),
+          ("always 0 at least", lambda a, n: (0.0, _most(a, n)),
+           "0 needs all weight on one key, and none has more than `largest`."),
+          ("the two exchanged", lambda a, n: (_most(a, n), _least(a)), "The least comes first."),
+      )),
     ("the sign turned", lambda a, n: tuple(-x for x in entropy_range(a, n)),
      "Entropy is never negative."),
     ("numbers of words", lambda a, n: tuple(math.exp(x) for x in entropy_range(a, n)),
@@ -2173,7 +2207,7 @@ def rollout_right(mixed: Callable) -> bool:
 
 
 def run_rollout_test(answer: Callable, mixed: str) -> Any:
-    return said_of(answer, ALL_ROLLOUTS[mixed], right=mixed in RIGHT_ROLLOUTS)
+    return said_closely(answer, ALL_ROLLOUTS[mixed], right=mixed in RIGHT_ROLLOUTS)
 
 
 def _maps(layers: int = 3, heads: int = 2, tokens: int = 4) -> list[Tensor]:
@@ -2232,6 +2266,13 @@ ROLLOUT_TEST_MISTAKES = mistakes(
      "divided by."),
     ("one layer", _rollouts_compared([(_maps(1, 3), [(0, 1)])]),
      "With one layer there is no order of layers. Take several, and take heads out of some."),
+    *((f"one layer, {what}", _rollouts_compared([(_maps(1, heads), gone) for gone in removed]),
+       "With one layer there is no order of layers, and nothing to mix with. Take several, and "
+       "take heads out of some.")
+      for what, heads, removed in (
+          ("and all of its heads taken out as well", 3, ([], [(0, 1)], [(0, 0), (0, 1), (0, 2)])),
+          ("with no head taken out", 3, ([],)),
+      )),
     ("no layer without heads", _rollouts_compared([(_maps(), [(0, 1), (2, 0)])]),
      "One of them goes wrong where all heads of a layer are gone. Try that, too."),
     ("whole layers alone", _rollouts_compared([(_maps(), [(1, 0), (1, 1)])]),

@@ -15,7 +15,7 @@ from torch.nn import functional as F
 from .compare import same
 from .core import Case, Exercise, Family, Invariant, mistakes
 from .pairs import combined
-from .suspects import rules, said_of, spoken
+from .suspects import rules, said_closely, spoken
 
 # 16.1 perplexity per word
 
@@ -169,6 +169,10 @@ PREFIX_KNOWN = list(
 
 PREFIX_MISTAKES = mistakes(
     *combined(_prefix, PREFIX_SLIPS, PREFIX_KNOWN),
+    ("a source one token too long", _prefix(longer=1),
+     "The source are the positions 0 to prefix - 1: `place < prefix`, without the `=`."),
+    ("a source one token too short", _prefix(longer=-1),
+     "The source are the positions 0 to prefix - 1: `place < prefix`."),
     ("one of the two conditions, and not both",
      lambda prefix, length: _source(prefix, length)[:, None, :] ^ _causal(length),
      "Where both hold the key may be seen as well: join them with `|`, not with `^` or `!=`."),
@@ -2071,7 +2075,7 @@ MISSED_LOSSES = {
 
 
 def run_loss_test(answer: Callable, loss: str) -> Any:
-    return said_of(answer, LOSSES[loss], right=loss in RIGHT_LOSSES)
+    return said_closely(answer, LOSSES[loss], right=loss in RIGHT_LOSSES)
 
 
 def _touched(loss: Callable, prompts: list[int], lengths: list[int], T: int) -> tuple:

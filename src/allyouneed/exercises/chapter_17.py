@@ -17,7 +17,7 @@ from .compare import same, show
 from .core import Case, Exercise, Family, Invariant, Mistake, Naming, mistakes
 from .pairs import combined
 from .predictions import words
-from .suspects import moved, rules, said_of, spoken
+from .suspects import moved, rules, said_closely, spoken
 
 # 17.1 count the pairs
 
@@ -82,12 +82,12 @@ COUNT_SLIPS = [
      "If `causal` is True, only one side of the diagonal counts."),
     ("positions do not see themselves", {"itself": False}, "The main diagonal counts."),
     ("the ends forgotten", {"ends": False}, "Queries near the ends have fewer keys."),
-    ("a window wider than the input", {"cut": False},
+    ("a window wider than the input not cut", {"cut": False},
      "No two positions are further apart than length - 1: take the smaller of the two."),
 ]  # fmt: skip
 
 
-COUNT_KNOWN = [("the ends forgotten", "a window wider than the input")]
+COUNT_KNOWN = [("the ends forgotten", "a window wider than the input not cut")]
 
 
 def _corner(length: int, window: int) -> int:
@@ -190,7 +190,7 @@ COUNT_MISTAKES = mistakes(
      "The distance goes up to window - 1, which makes `window` keys with the position itself."),
     ("positions do not see themselves", lambda n, w, causal: count_pairs(n, w, causal) - n,
      "A distance of 0 is fewer than `window`: the main diagonal counts."),
-    ("a window wider than the input",
+    ("a window wider than the input not cut",
      lambda n, w, causal: n + _one_side(n, w) * (1 if causal else 2),
      "No two positions are further apart than length - 1. Beyond, diagonals have no pairs, and not "
      "a negative number of them."),
@@ -2165,7 +2165,8 @@ PASS_MISTAKES = mistakes(
     ("left: the sum does not fade", _one_pass(fade_l=False),
      "Two are mended. The old terms of l had less subtracted than the new: l is scaled as o is."),
     ("neither sum fades", _one_pass(fade_l=False, fade_o=False),
-     "With a new maximum both old sums are scaled by e to the power of (old - new)."),
+     "With a new maximum both old sums are scaled by e to the power of (old - new). (Is m renewed "
+     "before they are scaled? Then this factor is always 1.)"),
     ("the output does not fade", _one_pass(fade_o=False),
      "Both sums are scaled, o as well as l."),
     ("no maximum taken off", _one_pass(no_max=True),
@@ -2886,7 +2887,7 @@ MISSED_PASSES = {
 
 
 def run_pass_test(answer: Callable, one: str) -> Any:
-    return said_of(answer, PASSES[one], right=one in RIGHT_PASSES)
+    return said_closely(answer, PASSES[one], right=one in RIGHT_PASSES)
 
 
 def _passes(

@@ -529,6 +529,10 @@ MODERN_SLIPS = [
     ("multiplications without additions", {"each": 0.5},
      "Each entry takes a multiplication and an addition."),
     ("two matrices in the feed-forward net", {"net": 2}, "A gated net has three."),
+    ("the net's multiplications without additions", {"net": 1.5},
+     "In the feed-forward net, too, each entry takes a multiplication and an addition."),
+    ("additions in the logits forgotten", {"last": lambda d, n, v, t: t * d * v},
+     "Each entry of the logits takes d_model multiplications and as many additions."),
     ("one matrix for queries and output", {"out": 1}, "The queries have one, and W^O is another."),
     ("half of the products of attention", {"look": 2},
      "Scores and weighted sums are 2 T T d_model operations each, in full."),
@@ -601,6 +605,8 @@ MODERN_MISTAKES = mistakes(
     ("of keys and values only one in groups",
      lambda d, f, h, g, n, v, t: _modern(d, f, h, g, n, v, t, kv=(d + d // h * g) / 2),
      "Keys and values both are made for n_groups sets only."),
+    ("the net's multiplications without additions", _m(net=1.5),
+     "Each entry takes a multiplication and an addition, in the feed-forward net, too."),
     ("additions in the logits forgotten", _changed(last=lambda d, n, v, t: t * d * v),
      "Each entry of the logits takes d_model multiplications and as many additions."),
     ("no matrix for queries, and none for the output", _changed(out=0),
@@ -644,7 +650,10 @@ MODERN_MISTAKES = mistakes(
      "The queries have a matrix, and W^O behind the heads is another one, as wide."),
     ("the products of attention counted twice", _m(look=8),
      "Scores are 2 T T d_model operations, and the weighted sums as many: 4 T T d_model."),
-    *combined(_changed, MODERN_SLIPS),
+    *combined(_changed, MODERN_SLIPS, but=[
+        ("multiplications without additions", "the net's multiplications without additions"),
+        ("multiplications without additions", "additions in the logits forgotten"),
+    ]),
     ("half of the products of attention", _m(look=2),
      "Either the weighted sums are missing, or the mask has halved them and the scores. Each query "
      "multiplies all keys, and then all values, 2 T T d_model operations each, and the task counts "
@@ -2214,6 +2223,7 @@ def by_the_batch(steps: float, tokens: int) -> str:
 
 TWO_MACHINES, OF_ONE = "more than one machine", "n times the tokens would do"
 FEWER, MORE = "fewer parts would do", "more parts would do"
+BATCH_TOO = "and most of each update is sending"
 SENDING, LAUNCHING = "most of each update is sending", "most of each update is launching"
 ONE_CHANGE = {
     TWO_MACHINES: "Between machines the wires set the pace, and GPUs that wait are paid for: with "
@@ -2226,6 +2236,9 @@ ONE_CHANGE = {
     SENDING: "For more than half of each update nothing is done but sending: between machines the "
     "wires are slow, and GPUs that wait are paid for. Stay in one machine of eight, and then look "
     "for `tokens` and `parts`.",
+    BATCH_TOO: f"{ALONE} And for more than half of each update nothing is done but sending: "
+    "between machines the wires are slow, and GPUs that wait are paid for. Stay in one machine, n "
+    "at most 8: there a smaller batch, in as few parts as fit, needs less time, too.",
     LAUNCHING: "The GPUs wait for their hosts, longer than they compute: each part launches "
     "everything anew, however small it is. With more tokens in a part a GPU has more to do.",
 }
@@ -2245,9 +2258,11 @@ def one_change(n: int, tokens: int, parts: int) -> str:
     if n > 1 and held(n, n * tokens):
         return OF_ONE
     run, (_, *lost) = of_run(n, tokens, parts), of_plan(n, tokens, parts)
-    if lost == ["in time", "paid"] or lost[1].endswith("as well"):
-        return ""  # the batch comes first
     sending = n > 8 and 2 * run.exposed > run.step
+    if lost[1].endswith("as well"):  # the batch comes first
+        return BATCH_TOO if sending else ""
+    if lost == ["in time", "paid"]:
+        return ""
     launching = run.host > 2 * run.compute and 2 * run.host > run.step
     return SENDING if sending else LAUNCHING if launching else ""
 
@@ -2287,7 +2302,8 @@ PLAN_MISTAKES = mistakes(
      "the weights that are read, the wires, slow ones between machines. A small batch pays it more "
      "often, small parts launch more, and GPUs that wait are paid for as well."),
     ("hours and price: too slow, and too dear by its batch alone", _plan(8, 100_000, 24),
-     f"It fits. {ALONE} That needs less time, too."),
+     f"It fits. {ALONE} In one machine, n at most 8, and in as few parts as fit, that needs less "
+     "time, too."),
     ("memory, hours and price: all are missed", _plan(3, 20_000, 1),
      "Begin with the price: equation (19.12) says how many tokens a batch of this size reads in "
      "all. Then take as many GPUs as an update keeps busy, and then `parts`."),

@@ -14,7 +14,7 @@ from allyouneed.today import rotary_angles, rotate
 
 from .core import Case, Exercise, Family, mistakes
 from .pairs import combined
-from .suspects import moved, rules, said_of, spoken
+from .suspects import moved, rules, said_closely, spoken
 
 # 20.1 gamma in the next matrix
 
@@ -2441,7 +2441,7 @@ MISSED_STEPS = {
 
 
 def run_step_test(answer: Callable, step: str) -> Any:
-    return said_of(answer, STEPS[step], right=step.startswith("right"))
+    return said_closely(answer, STEPS[step], right=step.startswith("right"))
 
 
 def _text(H: int = 2, T: int = 9, K: int = 6, seed: int = 210) -> tuple[Tensor, ...]:
@@ -2530,6 +2530,15 @@ def _values_of_one() -> tuple[Tensor, ...]:
     return q, k, torch.ones_like(v), turned_q, turned_k
 
 
+TOO_SMALL = {"H": "one head", "K": "one pair", "T": "two tokens"}
+
+
+def _sizes(small: str) -> dict[str, int]:
+    """The sizes of a text, of which some are as small as they may be."""
+    least, enough = {"H": 1, "K": 2, "T": 2}, {"H": 3, "K": 6, "T": 9}
+    return {name: (least if name in small else enough)[name] for name in enough}
+
+
 STEP_MISTAKES = mistakes(
     ("everything passes", lambda step: True,
      "A test must be able to fail, and the step of 20.7 must fail it. All of the wrong ones give "
@@ -2587,6 +2596,11 @@ STEP_MISTAKES = mistakes(
      "With one head nobody sees whether heads mix, or by whose width is divided. Take several."),
     ("one pair", _step_test(lambda: _text(K=2)),
      "With K = 2 there is one pair, and neighbours are halves. Take more entries."),
+    *((", ".join(TOO_SMALL[name] for name in names),
+       _step_test(lambda names=names: _text(**_sizes(names), seed=211)),
+       "Such a text is too small to tell: take several heads, more places and more than one pair, "
+       "no two of these numbers equal.")
+      for names in ("HK", "HT", "KT", "HKT")),
     ("as many heads as a key is wide", _step_test(lambda: _text(H=6)),
      "With as many heads as a key has entries, one number can stand for the other. Take two "
      "numbers."),

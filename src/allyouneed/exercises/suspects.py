@@ -65,6 +65,17 @@ def said_of(test: Callable, suspect: Any, right: bool) -> bool | str:
     return SILENT if (plainly := plain_word(said)) is None else plainly
 
 
+def said_closely(test: Callable, suspect: Any, right: bool) -> bool | str:
+    """As `said_of`; of a right one that passes if its last bits are forgiven, that it asks for
+    equal ones."""
+    said = said_of(test, suspect, right)
+    if right and (said is False or said == ASSERTED):
+        aloud = partial(_aloud, test) if said == ASSERTED else test
+        if says_yes(aloud, forgiving(suspect)):
+            return EXACT
+    return said
+
+
 def silence(said: Iterable[Any]) -> bool | str | None:
     """What it means that a test returns nothing for a suspect, by all that it says of them.
 
@@ -326,15 +337,16 @@ def judged(right: Sequence[str], wrong: Mapping[str, str], refused: str) -> Nami
             if isinstance(got[0], dict)
             else {c[0]: g for c, g in zip(cases, got, strict=True)}
         )
-        words = (one for one in said.values() if isinstance(one, str))
+        words = [one for one in said.values() if isinstance(one, str)]
         if half := next((one for one in words if one in HALF_SAID), None):
             return half, HALF_SAID[half]
+        refused_for = {said.get(name) for name in right} - {True}
         if said.get("said") == AN_ERROR:
             return AN_ERROR, (
                 "Your test says yes to a function that returns nothing. What raises an error is "
                 "not right: return False there, or let it raise."
             )
-        if said.get("said") == EXACT:
+        if said.get("said") == EXACT or refused_for == {EXACT}:
             return EXACT, (
                 "Sums that are taken in another order differ in their last bits, and are as right. "
                 "Compare with `torch.allclose`."
