@@ -2963,7 +2963,7 @@ EXERCISES = [
     Exercise(
         number="2.6",
         title="what a layer multiplies",
-        section="Trouble four: one word after another",
+        section="Trouble three: one word after another",
         reference=multiply_adds,
         cases=[
             (layer, n, d, k)
